@@ -1,0 +1,38 @@
+# One library per folder under src/, and includes that go one way.
+#
+# colla_folder(NAME SOURCES a.cc … [USES folder …] [LINKS target …]) makes the library
+# colla_NAME. Its headers are included as "NAME/file.h", which resolves only through the
+# folders it USES: an include of a folder above it does not build.
+function(colla_folder name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES;LINKS" ${ARGN})
+  set(root ${PROJECT_BINARY_DIR}/include/${name})
+  file(MAKE_DIRECTORY ${root})
+  file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${root}/${name} SYMBOLIC)
+
+  add_library(colla_${name} STATIC ${ARG_SOURCES})
+  add_library(colla::${name} ALIAS colla_${name})
+  target_include_directories(colla_${name} PUBLIC
+    $<BUILD_INTERFACE:${root}>
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  foreach(folder IN LISTS ARG_USES)
+    target_link_libraries(colla_${name} PUBLIC colla_${folder})
+  endforeach()
+  target_link_libraries(colla_${name} PUBLIC ${ARG_LINKS})
+  colla_options(colla_${name})
+endfunction()
+
+# Warnings, floating-point rules and sanitizers that all of our code is built with.
+function(colla_options target)
+  # No contraction: a fused multiply-add rounds once where two operations round twice, and
+  # which of the two a compiler picks would depend on an element's place in a loop.
+  target_compile_options(${target} PRIVATE
+    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror -ffp-contract=off)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    target_compile_options(${target} PRIVATE -Wthread-safety)
+  endif()
+  if(COLLA_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${COLLA_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(${target} PUBLIC -fsanitize=${COLLA_SANITIZE})
+  endif()
+endfunction()

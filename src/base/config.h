@@ -1,0 +1,67 @@
+// Settings of a job, from three places in this order of strength: command-line flags, the
+// environment (COLLA_NAME), a TOML file (`--config FILE` or COLLA_CONFIG).
+//
+// Every setting stands in one table (settings()), with its default and a line of help: an unknown
+// name is refused, wherever it stands. A Config is immutable after load().
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "colla/status.h"
+
+namespace colla {
+
+enum class SettingType { kText, kInteger, kSeconds, kSwitch };
+
+struct Setting {
+  std::string_view name;  // As in TOML; the flag has dashes, the variable COLLA_ and capitals.
+  SettingType type;
+  std::string_view fallback;
+  std::string_view help;
+  // Every process of a job must have the same value: part of the configuration's hash.
+  bool sharedByJob;
+};
+
+// All there are, sorted by name.
+std::span<const Setting> settings();
+
+class Config {
+ public:
+  using Environment = std::function<const char*(const char* name)>;
+
+  // Reads and checks all three places. `flags` maps names (dashes or underscores) to values;
+  // `file` may be empty. `environment` is std::getenv outside of tests.
+  static Result<Config> load(const std::map<std::string, std::string>& flags,
+                             const std::string& file, const Environment& environment);
+  // The environment and the file it names, with no flags: what a library user gets.
+  static Result<Config> fromEnvironment();
+
+  // `name` must be in settings(), and its type must fit.
+  std::string text(std::string_view name) const;
+  std::int64_t integer(std::string_view name) const;
+  std::chrono::milliseconds seconds(std::string_view name) const;
+  bool enabled(std::string_view name) const;
+
+  // Where the value came from: "--timeout", "COLLA_TIMEOUT", "colla.toml" or "default".
+  std::string origin(std::string_view name) const;
+
+  // The settings that every process of a job must share, as "name=value" lines, sorted: two
+  // processes may talk only if theirs are equal.
+  std::string sharedText() const;
+
+ private:
+  struct Value {
+    std::string text;
+    std::string origin;
+  };
+  const Value& at(std::string_view name, SettingType type) const;
+  std::map<std::string, Value, std::less<>> values_;
+};
+
+}  // namespace colla

@@ -1,0 +1,13 @@
+// CRC-32C (Castagnoli), the checksum of checkpoints, records and event files.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace colla {
+
+// The checksum of `data`, or of what `crc` covers followed by `data`.
+std::uint32_t crc32c(std::span<const std::byte> data, std::uint32_t crc = 0);
+
+}  // namespace colla

@@ -1,0 +1,65 @@
+// Memory that the processes of one host see together, and a way to sleep until it changes.
+//
+// A process allocates regions; its peers map them on first use, by number. Nothing is left of a
+// region when the last process that mapped it is gone, however it went.
+//
+// Waiting is for words in such memory: a writer stores with release order and calls notify(); a
+// reader calls wait() with a predicate that loads with acquire order.
+//
+// Thread safety: every function may be called from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "base/deadline.h"
+#include "colla/status.h"
+
+namespace colla::transport {
+
+// A place in a process's shared memory, meaningful to its peers. Plain data: it is itself put
+// into shared memory.
+struct Place {
+  static constexpr std::uint32_t kNowhere = 0;
+  std::uint32_t region = kNowhere;  // Numbered from 1 by the process that allocated it.
+  std::uint32_t padding = 0;
+  std::uint64_t offset = 0;
+};
+
+class SharedMemory {
+ public:
+  virtual ~SharedMemory() = default;
+
+  // A zeroed region of at least `bytes`, aligned to a page, with its memory reserved: later
+  // writes cannot fail. kNoMemory when there is not enough.
+  virtual Result<std::span<std::byte>> allocate(std::size_t bytes) = 0;
+  // Gives up a region. Peers that mapped it keep it until they see it gone.
+  virtual void release(std::span<std::byte> region) = 0;
+
+  // Where `data` lies, if all of it is in one region of this process; kNowhere otherwise.
+  virtual Place find(std::span<const std::byte> data) const = 0;
+  // The memory at `place` of `peer`, mapped here. kInvalidArgument when it is out of bounds.
+  virtual Result<std::span<std::byte>> map(int peer, Place place, std::size_t bytes,
+                                           Deadline deadline) = 0;
+
+  // Wakes those of `peers` that sleep in wait(). To be called after the store they wait for.
+  virtual void notify(std::span<const int> peers) = 0;
+
+  // Spins, then sleeps, until `ready`. kPeerLost (naming it) when one of `peers` is gone and
+  // `ready` does not hold all the same; kTimeout at the deadline, naming nobody: the caller knows
+  // whom it waited for. `ready` is called often and must be cheap.
+  using Ready = bool (*)(const void* context);
+  virtual Status wait(std::span<const int> peers, Ready ready, const void* context,
+                      Deadline deadline) = 0;
+
+  template <typename Predicate>
+  Status wait(std::span<const int> peers, const Predicate& predicate, Deadline deadline) {
+    return wait(
+        peers, [](const void* context) { return (*static_cast<const Predicate*>(context))(); },
+        &predicate, deadline);
+  }
+};
+
+}  // namespace colla::transport

@@ -1,0 +1,116 @@
+// Bytes between the processes of a job: the one interface that every backend implements.
+//
+// A Transport is one process's end of a job. Peers are numbered 0..size()-1 in the membership's
+// order (workers first, then servers). Messages between two peers are matched by group, sequence
+// and step, so several operations can be under way at once and messages may be received in
+// another order than they were sent.
+//
+// Thread safety: every function may be called from any thread. Progress is made by the threads
+// that wait: there is no thread behind a Transport, so nothing moves while nobody waits.
+//
+// Failure: when a peer is lost, every request with it ends with kPeerLost, naming rank and host,
+// and so does every later one.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/deadline.h"
+#include "colla/status.h"
+
+namespace colla::transport {
+
+class SharedMemory;
+
+// What the caller is doing, in 16 bytes that the transport carries and compares but does not
+// read: the collective folder fills it. Two ranks whose calls differ have called different things.
+struct Call {
+  std::uint8_t operation = 0;
+  std::uint8_t type = 0;
+  std::uint8_t reduction = 0;
+  std::uint8_t detail = 0;
+  std::uint32_t root = 0;
+  std::uint64_t count = 0;
+
+  friend bool operator==(const Call&, const Call&) = default;
+};
+
+// Which message this is. (group, sequence, step) is unique for a pair of peers and a direction
+// while the message is under way; `call` is compared once those three match.
+struct Envelope {
+  std::uint32_t group = 0;
+  std::uint32_t sequence = 0;
+  std::uint32_t step = 0;
+  Call call;
+};
+
+// The state of one send or receive, owned by the caller, who keeps it (and the bytes) in place
+// until done(). May be reused once done.
+class Request {
+ public:
+  Request() = default;
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
+
+  bool done() const { return done_.load(std::memory_order_acquire); }
+  // Only when done().
+  const Status& status() const { return status_; }
+  // kMismatch only: what the peer was doing instead.
+  const Call& theirs() const { return theirs_; }
+  int peer() const { return peer_; }
+
+ private:
+  friend class Messenger;
+  void start(int peer) {
+    peer_ = peer;
+    status_ = {};
+    done_.store(false, std::memory_order_relaxed);
+  }
+  void finish(Status status) {
+    status_ = std::move(status);
+    done_.store(true, std::memory_order_release);
+  }
+
+  std::atomic<bool> done_{true};
+  int peer_ = Status::kNoPeer;
+  Status status_;
+  Call theirs_;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  // "inproc", "shm", "tcp" or "tcp-plain".
+  virtual std::string_view name() const = 0;
+  virtual int self() const = 0;
+  virtual int size() const = 0;
+
+  // Starts to send `data`. The receiver's buffer must have the same size: another size ends both
+  // requests with kMismatch.
+  virtual void send(int peer, const Envelope& envelope, std::span<const std::byte> data,
+                    Request& request) = 0;
+  virtual void recv(int peer, const Envelope& envelope, std::span<std::byte> data,
+                    Request& request) = 0;
+
+  // Makes progress on this thread until all of `requests` are done. Fine when all of them ended
+  // well; otherwise the first bad status. When the deadline passes, or one of them fails, the
+  // unfinished ones are withdrawn (a partly sent message takes its connection with it) and the
+  // status names the peers that were waited for.
+  virtual Status wait(std::span<Request* const> requests, Deadline deadline) = 0;
+
+  // Tells `peers` that `group` is broken, and why: their requests in it end with this status, and
+  // so do later ones. Does not wait and never fails: a lost peer needs no telling.
+  virtual void abort(std::uint32_t group, const Status& why, std::span<const int> peers) = 0;
+  // What a peer's abort said of `group`; fine when nobody has broken it. Looks for news first.
+  virtual Status aborted(std::uint32_t group) = 0;
+
+  // Memory that the processes of this host map together; null where the backend has none.
+  virtual SharedMemory* sharedMemory() { return nullptr; }
+};
+
+}  // namespace colla::transport

@@ -1,0 +1,83 @@
+#include "base/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+namespace colla {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+class ConfigTest : public ::testing::Test {
+ protected:
+  Result<Config> load() {
+    return Config::load(flags_, file_, [this](const char* name) -> const char* {
+      const auto it = environment_.find(name);
+      return it == environment_.end() ? nullptr : it->second.c_str();
+    });
+  }
+  void writeFile(const std::string& text) {
+    file_ = ::testing::TempDir() + "config_test.toml";
+    std::ofstream(file_) << text;
+  }
+  std::string errorOf(const Result<Config>& result) { return toString(result.status()); }
+
+  std::map<std::string, std::string> flags_;
+  std::map<std::string, std::string> environment_;
+  std::string file_;
+};
+
+TEST_F(ConfigTest, TableIsSortedAndItsDefaultsAreValid) {
+  EXPECT_TRUE(std::ranges::is_sorted(settings(), {}, &Setting::name));
+  EXPECT_TRUE(load().ok());
+}
+
+TEST_F(ConfigTest, FlagsBeatEnvironmentBeatsFile) {
+  writeFile("timeout = 1\nslices = 4\ntransport = \"tcp\"\n");
+  environment_["COLLA_TIMEOUT"] = "2.5";
+  environment_["COLLA_SLICES"] = "6";
+  flags_["slices"] = "8";
+  const auto config = load();
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->integer("slices"), 8);
+  EXPECT_EQ(config->seconds("timeout"), 2500ms);
+  EXPECT_EQ(config->text("transport"), "tcp");
+  EXPECT_EQ(config->origin("slices"), "--slices");
+  EXPECT_EQ(config->origin("timeout"), "COLLA_TIMEOUT");
+  EXPECT_EQ(config->origin("transport"), file_);
+  EXPECT_EQ(config->origin("threads"), "default");
+}
+
+TEST_F(ConfigTest, RefusesUnknownNamesAndWrongTypes) {
+  writeFile("timeuot = 1\n");
+  EXPECT_THAT(errorOf(load()), HasSubstr("line 1: there is no setting \"timeuot\""));
+  writeFile("timeout = = 1\n");
+  EXPECT_THAT(errorOf(load()), HasSubstr("line 1"));
+  file_.clear();
+  flags_["no-such"] = "1";
+  EXPECT_THAT(errorOf(load()), HasSubstr("there is no setting --no-such"));
+  flags_ = {{"tcp-connections", "many"}};
+  EXPECT_THAT(errorOf(load()), HasSubstr("--tcp-connections is \"many\", but takes a whole number"));
+  flags_.clear();
+  environment_["COLLA_TIMEOUT"] = "-1";
+  EXPECT_THAT(errorOf(load()), HasSubstr("COLLA_TIMEOUT is \"-1\""));
+  environment_.clear();
+  file_ = "/nonexistent/colla.toml";
+  EXPECT_FALSE(load().ok());
+}
+
+TEST_F(ConfigTest, SharedTextHasOnlyWhatAJobMustShare) {
+  flags_["slices"] = "8";
+  flags_["timeout"] = "7";
+  const auto config = load();
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_THAT(config->sharedText(), HasSubstr("slices=8\n"));
+  EXPECT_THAT(config->sharedText(), ::testing::Not(HasSubstr("timeout")));
+}
+
+}  // namespace
+}  // namespace colla
