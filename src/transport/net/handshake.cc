@@ -51,7 +51,13 @@ int Handshake::fd() const { return stream_ != nullptr ? stream_->fd() : socket_.
 
 Result<Step> Handshake::step() {
   auto step = advance();
-  if (!step.ok() && failure_ == Failure::kNone) failure_ = Failure::kLost;
+  if (!step.ok() && failure_ == Failure::kNone) {
+    failure_ = Failure::kLost;
+    // One that speaks TLS hangs up on one that does not, without a word.
+    if (side_ == Side::kConnector && state_ == State::kOpening) {
+      return step.status().withContext("in the handshake (does it use another transport?)");
+    }
+  }
   if (step.ok() && *step != Step::kDone && deadline_.expired()) {
     if (state_ == State::kRefusing) return refusal_;
     return fail(Failure::kTimeout, {StatusCode::kTimeout, "the handshake took too long"});
