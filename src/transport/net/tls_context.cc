@@ -16,7 +16,7 @@ namespace {
 // Sent in the clear; which job it is follows from the key.
 constexpr std::string_view kPskIdentity = "colla";
 constexpr std::array<unsigned char, 2> kCipher = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256
-constexpr std::size_t kReadBuffer = 128 * 1024;  // Several records for one system call.
+constexpr std::size_t kReadBuffer = 64 * 1024;  // A few records for one system call.
 
 }  // namespace
 
