@@ -61,7 +61,8 @@ TEST_F(ConfigTest, RefusesUnknownNamesAndWrongTypes) {
   flags_["no-such"] = "1";
   EXPECT_THAT(errorOf(load()), HasSubstr("there is no setting --no-such"));
   flags_ = {{"tcp-connections", "many"}};
-  EXPECT_THAT(errorOf(load()), HasSubstr("--tcp-connections is \"many\", but takes a whole number"));
+  EXPECT_THAT(errorOf(load()),
+              HasSubstr("--tcp-connections is \"many\", but takes a whole number"));
   flags_.clear();
   environment_["COLLA_TIMEOUT"] = "-1";
   EXPECT_THAT(errorOf(load()), HasSubstr("COLLA_TIMEOUT is \"-1\""));
