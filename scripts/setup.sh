@@ -33,7 +33,8 @@ failed() {
 # setUp build|test: packages and .venv. Holds a lock until unlock, so that several calls at once
 # wait for each other.
 setUp() {
-  mkdir -p "$stamps" 2>/dev/null || die "cannot write to $root; clone Colla to a place you own"
+  { mkdir -p "$stamps" 2>/dev/null && [[ -w $stamps ]]; } ||
+    die "cannot write to $root; clone Colla to a place of your own"
   exec 9>>"$stamps/lock"
   if ! flock -n 9; then
     say "waiting for another set-up in $root"
@@ -135,7 +136,7 @@ makeVenv() {
   fi
   rm -f "$stamp"
   printf '%s\n' "$requirements" >"$stamps/requirements.txt"
-  step "installing into .venv: $(grep -v '^#' <<<"$requirements" | tr '\n' ' ')" \
+  step "installing into .venv: $(grep -v "^#" <<<"$requirements" | paste -sd " ")" \
     "${clean[@]}" "$venv/bin/python" -m pip install --disable-pip-version-check -r "$stamps/requirements.txt"
   printf '%s\n' "$requirements" >"$stamp"
 }
