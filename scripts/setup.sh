@@ -80,7 +80,7 @@ aptInstall() {
   local sudo=()
   if [[ $(id -u) != 0 ]]; then
     sudo -n true 2>/dev/null || die "packages are missing; install them and call again:
-  sudo apt-get install --no-install-recommends $*"
+  sudo apt-get update && sudo apt-get install --no-install-recommends $*"
     sudo=(sudo -n)
   fi
   local install=("${sudo[@]}" env DEBIAN_FRONTEND=noninteractive
