@@ -96,7 +96,7 @@ void Front::handleEvents(TimePoint now) {
     }
     switch (event->kind) {
       case Event::Kind::kNotStarted:
-        act(supervisor_.notStarted(event->process, event->value, now));
+        act(supervisor_.notStarted(event->process, event->value));
         break;
       case Event::Kind::kExited:
         act(supervisor_.ended(event->process, {.killed = false, .value = event->value}, now));

@@ -50,8 +50,8 @@ class Guard {
     watch(orphans.get(), kOrphans);
 
     for (;;) {
-      // Ends are reported in the order in which they happened, which tells a failure from its
-      // consequences: epoll lists descriptors in the order in which they became ready.
+      // Ends are reported in the order in which they happened, since epoll lists descriptors in
+      // the order in which they became ready. waitpid() would go by age.
       std::array<epoll_event, 64> events;
       const int count = epoll_wait(epoll_.get(), events.data(), events.size(), -1);
       bool sawOrphans = false;

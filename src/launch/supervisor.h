@@ -2,8 +2,10 @@
 // to do comes out.
 //
 // A job runs until all of its processes have ended. The first thing that goes wrong is its cause
-// of ending; what follows from that (other processes that fail because a peer is gone, or that we
-// end) is no cause. From then on processes have a grace period before they are killed.
+// of ending, and what follows from it is none. A process that fails takes its peers along in no
+// time, sometimes before it has quite ended itself, so after a failure there is a moment for all of
+// them to end: one that was killed by a fault of its own is the culprit then, else the first one.
+// After that processes are asked to end, and have a grace period before they are killed.
 #pragma once
 
 #include <chrono>
@@ -49,11 +51,14 @@ class Supervisor {
     int signal = 0;  // For kSignal: to all that run.
   };
 
+  // The moment after a failure, unless the grace period is shorter.
+  static constexpr std::chrono::milliseconds kSettle{200};
+
   Supervisor(const Options& options, TimePoint now);
 
   // Processes are numbered: workers by rank, then servers.
   Action ended(int process, End end, TimePoint now);
-  Action notStarted(int process, int error, TimePoint now);
+  Action notStarted(int process, int error);
   // Signals that end a job begin its end; an INT after that kills at once. All others are only
   // passed on.
   Action signalled(int signal, TimePoint now);
@@ -76,10 +81,12 @@ class Supervisor {
   enum class Phase {
     kRunning,
     kServersLeft,  // All workers ended well: servers have the grace period to follow.
+    kSettling,     // One failed: others may show why.
     kEnding,       // Processes were asked to end.
     kKilling,
   };
-  Action begin(Cause cause, int culprit, int value, int signal, TimePoint now);
+  void blame(Cause cause, int culprit, int value);
+  Action ask(int signal, TimePoint now);
   Action kill();
 
   Options options_;
