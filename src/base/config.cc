@@ -1,7 +1,6 @@
 #include "base/config.h"
 
 #include <fmt/format.h>
-
 #include <toml++/toml.h>
 
 #include <algorithm>

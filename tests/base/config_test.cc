@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 
 namespace colla {
@@ -14,6 +16,7 @@ using ::testing::HasSubstr;
 
 class ConfigTest : public ::testing::Test {
  protected:
+  void TearDown() override { std::filesystem::remove(written_); }
   Result<Config> load() {
     return Config::load(flags_, file_, [this](const char* name) -> const char* {
       const auto it = environment_.find(name);
@@ -21,7 +24,7 @@ class ConfigTest : public ::testing::Test {
     });
   }
   void writeFile(const std::string& text) {
-    file_ = ::testing::TempDir() + "config_test.toml";
+    file_ = written_;
     std::ofstream(file_) << text;
   }
   std::string errorOf(const Result<Config>& result) { return toString(result.status()); }
@@ -29,6 +32,9 @@ class ConfigTest : public ::testing::Test {
   std::map<std::string, std::string> flags_;
   std::map<std::string, std::string> environment_;
   std::string file_;
+  // CTest runs each test in a process of its own, several at a time.
+  const std::string written_ =
+      ::testing::TempDir() + "config_test_" + std::to_string(getpid()) + ".toml";
 };
 
 TEST_F(ConfigTest, TableIsSortedAndItsDefaultsAreValid) {
@@ -61,7 +67,8 @@ TEST_F(ConfigTest, RefusesUnknownNamesAndWrongTypes) {
   flags_["no-such"] = "1";
   EXPECT_THAT(errorOf(load()), HasSubstr("there is no setting --no-such"));
   flags_ = {{"tcp-connections", "many"}};
-  EXPECT_THAT(errorOf(load()), HasSubstr("--tcp-connections is \"many\", but takes a whole number"));
+  EXPECT_THAT(errorOf(load()),
+              HasSubstr("--tcp-connections is \"many\", but takes a whole number"));
   flags_.clear();
   environment_["COLLA_COLLECTIVE_TIMEOUT"] = "-1";
   EXPECT_THAT(errorOf(load()), HasSubstr("COLLA_COLLECTIVE_TIMEOUT is \"-1\""));

@@ -1,0 +1,68 @@
+// This process's place in a training job: the first thing a program makes, and the owner of
+// everything else.
+//
+//   auto job = colla::Job::init();
+//   if (!job.ok()) …
+//   colla::Group& world = (*job)->world();
+//
+// Under `colla run` the environment tells rank, size and peers. Under mpirun, srun or torchrun
+// the process joins its peers, or init() says why not. Started by itself it is a job of one
+// worker. A process may hold several jobs; there is no global state.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "colla/bucket.h"
+#include "colla/collectives.h"
+#include "colla/group.h"
+#include "colla/status.h"
+
+namespace colla {
+
+enum class Role { kWorker, kServer };
+
+struct JobOptions {
+  // The version of libtorch that the program runs on; empty for one without. Every process of a
+  // job must have the same.
+  std::string torchVersion;
+};
+
+class Job {
+ public:
+  // Reads the environment, meets the other processes and connects to them.
+  static Result<std::unique_ptr<Job>> init(const JobOptions& options = {});
+  // Leaves the job. Peers that still wait for this process see it as lost.
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  Role role() const;
+  // This process's number among those of its role, and how many there are.
+  int rank() const;
+  int size() const;
+  // The same among those on this host.
+  int localRank() const;
+  int localSize() const;
+  // How many parameter servers the job has.
+  int servers() const;
+  const std::string& host() const;
+  // The number of slices of a global batch.
+  int slices() const;
+  // Threads that this worker should compute with.
+  int threads() const;
+
+  // All workers. Only for workers.
+  Group& world();
+
+  // Memory for gradients: see Bucket. kNoMemory when this host has not enough.
+  Result<Bucket> allocate(std::size_t bytes);
+
+ private:
+  struct State;
+  explicit Job(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace colla
