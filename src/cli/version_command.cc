@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "arguments.h"
+#include "base/version.h"
 #include "commands.h"
 
 namespace colla::cli {
@@ -18,7 +19,7 @@ int versionCommand(const Arguments& arguments) {
   CLI::App app("Tells the version, the compiler and what is built in.", "colla version");
   if (const auto exitCode = parse(app, arguments)) return *exitCode;
   const std::string_view transports = COLLA_TRANSPORTS;
-  fmt::print("colla {}\ncompiler: {}\ntransports:{}\n", COLLA_VERSION, kCompiler,
+  fmt::print("colla {}\ncompiler: {}\ntransports:{}\n", version(), kCompiler,
              transports.empty() ? " none" : transports);
   return 0;
 }

@@ -212,6 +212,12 @@ Result<Guardian> Guardian::create(const std::vector<Command>& commands,
   return Guardian(std::move(front), pid);
 }
 
+Guardian::~Guardian() {
+  if (!channel_.valid()) return;  // Moved from.
+  channel_.reset();
+  wait();
+}
+
 void Guardian::send(Order order) {
   (void)!::send(channel_.get(), &order, sizeof(order), MSG_NOSIGNAL);
 }

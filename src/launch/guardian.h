@@ -52,7 +52,9 @@ class Guardian {
   static Result<Guardian> create(const std::vector<Command>& commands, const Inherited& inherited);
 
   Guardian(Guardian&&) = default;
-  Guardian& operator=(Guardian&&) = default;
+  Guardian& operator=(Guardian&&) = delete;
+  // Ends the job, if there still is one, and waits for that.
+  ~Guardian();
 
   // Readable when there is an event or the guardian is gone.
   int fd() const { return channel_.get(); }

@@ -10,6 +10,7 @@
 
 #include "job/environment.h"
 #include "launch/program.h"
+#include "rendezvous/secret.h"
 
 namespace colla::launch {
 namespace {
@@ -98,7 +99,7 @@ Result<Surroundings> Surroundings::here() {
   result.cores = usableCores();
   result.host = job::hostName();
   COLLA_TRY_ASSIGN(result.jobId, randomHex(8));
-  COLLA_TRY_ASSIGN(result.secretHex, randomHex(32));
+  result.secretHex = rendezvous::secretToHex(rendezvous::makeSecret());
   return result;
 }
 

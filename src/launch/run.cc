@@ -12,6 +12,7 @@
 #include "launch/front.h"
 #include "launch/plan.h"
 #include "launch/report.h"
+#include "launch/store.h"
 
 namespace colla::launch {
 namespace {
@@ -105,6 +106,10 @@ int run(const RunOptions& options) {
   if (!guardian.ok()) return complain(guardian.status(), kExitFailure);
   output->closeWriters();
   input->closeReader();
+
+  // Only now: a process with threads should not fork.
+  const auto store = serveStore(*plan);
+  if (!store.ok()) return complain(store.status(), kExitFailure);
 
   Supervisor supervisor({.workers = options.workers,
                          .servers = options.servers,
