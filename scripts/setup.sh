@@ -25,8 +25,10 @@ step() {
   "$@" >>"$log" 2>&1 9>&- || failed "$what"
 }
 
+# The last lines of what the step said, then what to do.
 failed() {
-  tail -n 20 "$log" | sed 's/^/  /' >&2
+  awk '/^== / { n = 0; next } { said[n++] = $0 }
+    END { for (i = n > 20 ? n - 20 : 0; i < n; i++) print "  " said[i] }' "$log" >&2
   die "$1 failed; all of its output is in ${log}"
 }
 
@@ -40,6 +42,7 @@ setUp() {
     say "waiting for another set-up in $root"
     flock 9
   fi
+  : >"$log"
   # ccache and pip want a home; service users have none.
   [[ -w ${HOME:-/nonexistent} ]] || export CCACHE_DIR=${CCACHE_DIR:-$root/.cache/ccache}
   installPackages "$1"
