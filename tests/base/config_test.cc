@@ -43,17 +43,17 @@ TEST_F(ConfigTest, TableIsSortedAndItsDefaultsAreValid) {
 }
 
 TEST_F(ConfigTest, FlagsBeatEnvironmentBeatsFile) {
-  writeFile("timeout = 1\nslices = 4\ntransport = \"tcp\"\n");
-  environment_["COLLA_TIMEOUT"] = "2.5";
+  writeFile("collective_timeout = 1\nslices = 4\ntransport = \"tcp\"\n");
+  environment_["COLLA_COLLECTIVE_TIMEOUT"] = "2.5";
   environment_["COLLA_SLICES"] = "6";
   flags_["slices"] = "8";
   const auto config = load();
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->integer("slices"), 8);
-  EXPECT_EQ(config->seconds("timeout"), 2500ms);
+  EXPECT_EQ(config->seconds("collective_timeout"), 2500ms);
   EXPECT_EQ(config->text("transport"), "tcp");
   EXPECT_EQ(config->origin("slices"), "--slices");
-  EXPECT_EQ(config->origin("timeout"), "COLLA_TIMEOUT");
+  EXPECT_EQ(config->origin("collective_timeout"), "COLLA_COLLECTIVE_TIMEOUT");
   EXPECT_EQ(config->origin("transport"), file_);
   EXPECT_EQ(config->origin("threads"), "default");
 }
@@ -61,7 +61,7 @@ TEST_F(ConfigTest, FlagsBeatEnvironmentBeatsFile) {
 TEST_F(ConfigTest, RefusesUnknownNamesAndWrongTypes) {
   writeFile("timeuot = 1\n");
   EXPECT_THAT(errorOf(load()), HasSubstr("line 1: there is no setting \"timeuot\""));
-  writeFile("timeout = = 1\n");
+  writeFile("collective_timeout = = 1\n");
   EXPECT_THAT(errorOf(load()), HasSubstr("line 1"));
   file_.clear();
   flags_["no-such"] = "1";
@@ -70,8 +70,8 @@ TEST_F(ConfigTest, RefusesUnknownNamesAndWrongTypes) {
   EXPECT_THAT(errorOf(load()),
               HasSubstr("--tcp-connections is \"many\", but takes a whole number"));
   flags_.clear();
-  environment_["COLLA_TIMEOUT"] = "-1";
-  EXPECT_THAT(errorOf(load()), HasSubstr("COLLA_TIMEOUT is \"-1\""));
+  environment_["COLLA_COLLECTIVE_TIMEOUT"] = "-1";
+  EXPECT_THAT(errorOf(load()), HasSubstr("COLLA_COLLECTIVE_TIMEOUT is \"-1\""));
   environment_.clear();
   file_ = "/nonexistent/colla.toml";
   EXPECT_FALSE(load().ok());
@@ -79,7 +79,7 @@ TEST_F(ConfigTest, RefusesUnknownNamesAndWrongTypes) {
 
 TEST_F(ConfigTest, SharedTextHasOnlyWhatAJobMustShare) {
   flags_["slices"] = "8";
-  flags_["timeout"] = "7";
+  flags_["collective_timeout"] = "7";
   const auto config = load();
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_THAT(config->sharedText(), HasSubstr("slices=8\n"));

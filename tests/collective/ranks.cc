@@ -8,8 +8,8 @@
 
 #include "collective/group_core.h"
 #include "transport/inproc/transport.h"
+#include "transport/listeners.h"
 #include "transport/shm/transport.h"
-#include "transport/tcp/transport.h"
 
 namespace colla::test {
 namespace {
@@ -54,39 +54,9 @@ std::vector<transport::Options> optionsFor(int count) {
 
 using Transports = std::vector<std::unique_ptr<transport::Transport>>;
 
-template <typename Listen, typename Connect>
-Transports connectAll(int count, const Listen& listen, const Connect& connect) {
-  auto options = optionsFor(count);
-  std::vector<std::unique_ptr<transport::net::Listener>> listeners;
-  for (auto& each : options) {
-    auto listener = listen(each);
-    EXPECT_TRUE(listener.ok()) << listener.status();
-    listeners.push_back(*std::move(listener));
-  }
-  Transports transports;
-  for (int i = 0; i < count; ++i) {
-    for (int j = 0; j < count; ++j) options[i].peers[j].address = listeners[j]->address();
-  }
-  for (int i = 0; i < count; ++i) {
-    auto transport = connect(options[i], std::move(listeners[i]));
-    EXPECT_TRUE(transport.ok()) << transport.status();
-    transports.push_back(*std::move(transport));
-  }
-  return transports;
-}
-
 Transports makeTransports(Wire wire, int count) {
-  namespace tcp = transport::tcp;
   if (wire == Wire::kShm) {
-    return connectAll(count, transport::shm::listen, transport::shm::connect);
-  }
-  if (wire == Wire::kTcp || wire == Wire::kTcpPlain) {
-    const auto security = wire == Wire::kTcp ? tcp::Security::kTls : tcp::Security::kPlain;
-    return connectAll(
-        count, [&](const auto& options) { return tcp::listen("127.0.0.1:0", security, options); },
-        [&](const auto& options, auto listener) {
-          return tcp::connect(security, options, std::move(listener));
-        });
+    return connectAll(optionsFor(count), transport::shm::listen, transport::shm::connect);
   }
   transport::inproc::Hub hub(count);
   Transports transports;
