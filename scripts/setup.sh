@@ -104,13 +104,13 @@ fits='import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] 
 
 findPython() {
   local candidate
-  for candidate in ${PYTHON:+"$PYTHON"} /usr/bin/python3 python3 python3.{11,12,13,14}; do
+  for candidate in ${COLLA_PYTHON:+"$COLLA_PYTHON"} /usr/bin/python3 python3 python3.{11,12,13,14}; do
     if "$candidate" -c "$fits" 2>/dev/null; then
       command -v "$candidate"
       return
     fi
   done
-  die "no Python 3.11 to 3.14 with venv found; install one, or name it: PYTHON=… $0"
+  die "no Python 3.11 to 3.14 with venv found; install one, or name it: COLLA_PYTHON=… $0"
 }
 
 # .venv with what scripts/requirements.txt pins. With Torch_DIR set, libtorch is there already and
