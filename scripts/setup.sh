@@ -25,10 +25,16 @@ step() {
   "$@" >>"$log" 2>&1 9>&- || failed "$what"
 }
 
-# The last lines of what the step said, then what to do.
+# What the step said when it failed (ninja marks the place; otherwise its last lines), then where to
+# read on.
 failed() {
-  awk '/^== / { n = 0; next } { said[n++] = $0 }
-    END { for (i = n > 20 ? n - 20 : 0; i < n; i++) print "  " said[i] }' "$log" >&2
+  awk '/^== / { n = marked = 0; next }
+    /^FAILED: / && !marked { n = 0; marked = 1 }
+    { said[n++] = $0 }
+    END {
+      first = marked || n < 20 ? 0 : n - 20
+      for (i = first; i < n && i < first + 20; i++) print "  " said[i]
+    }' "$log" >&2
   die "$1 failed; all of its output is in ${log}"
 }
 
