@@ -181,7 +181,7 @@ showProgress() {
     if [[ -t 2 ]]; then
       printf '\r\033[Kcolla: building %s, %s of %s' "$1" "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" >&2
     elif [[ -z $said ]]; then
-      say "building $1, ${BASH_REMATCH[2]} steps"
+      say "building $1"
     fi
     said=yes
   done
