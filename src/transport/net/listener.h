@@ -1,0 +1,75 @@
+// Takes connections, lets those in that pass the handshake, and keeps everybody else from
+// disturbing.
+//
+// Any number of handshakes is under way at once, none of which blocks another; beyond
+// kMaxHalfOpen the oldest one is dropped. Who is refused is logged once per reason and remote
+// host.
+//
+// Not thread safe. The owner polls fd() for reading together with whatever else it waits for, and
+// calls step() when it is readable; time limits are part of fd().
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "colla/status.h"
+#include "transport/net/handshake.h"
+
+namespace colla::transport::net {
+
+class Listener {
+ public:
+  static constexpr std::size_t kMaxHalfOpen = 1024;
+
+  // `address` as Address takes it; port 0 picks one. kRefused for TCP beyond this host without a
+  // secret: anybody could join.
+  static Result<std::unique_ptr<Listener>> open(const std::string& address,
+                                                HandshakeOptions options);
+
+  // Where others connect to, with the port that was picked.
+  const std::string& address() const { return address_; }
+  int fd() const { return epoll_.get(); }
+
+  // Goes on with whatever can go on, without waiting; the connections that came through.
+  std::vector<Connection> step();
+
+  std::size_t halfOpen() const { return handshakes_.size(); }
+  // Lines logged about refusals so far.
+  std::size_t refusalsLogged() const { return logged_.size(); }
+
+ private:
+  using Id = std::uint64_t;  // In the order of arrival; also epoll's data.
+  struct HalfOpen {
+    Handshake handshake;
+    std::string remote;
+    std::uint32_t events;
+  };
+
+  Listener(std::string address, UniqueFd socket, HandshakeOptions options);
+  Status watch(int fd, std::uint32_t events, Id id, bool known);
+  void acceptAll();
+  void pauseAccepting(const Status& why);
+  void advance(Id id, std::vector<Connection>& done);
+  void dropExpired();
+  void drop(Id id, Handshake::Failure failure, const Status& why);
+  void armTimer();
+
+  const std::string address_;
+  const HandshakeOptions options_;
+  UniqueFd socket_;
+  UniqueFd epoll_;
+  UniqueFd timer_;
+  bool accepting_ = true;
+  TimePoint resumeAt_ = TimePoint::max();  // While not accepting.
+  Id nextId_;
+  std::map<Id, HalfOpen> handshakes_;
+  std::set<std::pair<Handshake::Failure, std::string>> logged_;
+};
+
+}  // namespace colla::transport::net
