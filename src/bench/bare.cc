@@ -27,7 +27,8 @@ std::size_t roundedToPage(std::size_t bytes) { return (bytes + kPage - 1) / kPag
 
 // The sum of all buffers' elements [begin, end), into all of them. For two it is one pass whose
 // loads and stores are all streams; more are added in blocks that stay in the first cache.
-void addInto(std::span<float* const> buffers, std::size_t begin, std::size_t end) {
+__attribute__((always_inline)) inline void addElements(std::span<float* const> buffers,
+                                                       std::size_t begin, std::size_t end) {
   if (buffers.size() == 2) {
     float* __restrict a = buffers[0];
     float* __restrict b = buffers[1];
@@ -45,6 +46,22 @@ void addInto(std::span<float* const> buffers, std::size_t begin, std::size_t end
     for (float* buffer : buffers) std::memcpy(buffer + block, sum, count * sizeof(float));
   }
 }
+
+using Add = void (*)(std::span<float* const> buffers, std::size_t begin, std::size_t end);
+
+void addPlain(std::span<float* const> buffers, std::size_t begin, std::size_t end) {
+  addElements(buffers, begin, end);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) void addAvx2(std::span<float* const> buffers, std::size_t begin,
+                                             std::size_t end) {
+  addElements(buffers, begin, end);
+}
+Add bestAdd() { return __builtin_cpu_supports("avx2") != 0 ? addAvx2 : addPlain; }
+#else
+Add bestAdd() { return addPlain; }
+#endif
 
 class BareWorkload : public Workload {
  public:
@@ -82,7 +99,7 @@ class BareWorkload : public Workload {
   Status run(long iterations) override {
     for (long i = 0; i < iterations; ++i) {
       meet();  // Everybody's numbers are there.
-      addInto(buffers_, begin_, end_);
+      add_(buffers_, begin_, end_);
       meet();  // Everybody's sums are there.
     }
     return {};
@@ -102,6 +119,7 @@ class BareWorkload : public Workload {
   const BareMemory& memory_;
   const int rank_;
   const bool crowded_;
+  const Add add_ = bestAdd();
   std::vector<float*> buffers_;
   std::size_t elements_ = 0;
   std::size_t begin_ = 0;

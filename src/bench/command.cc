@@ -1,7 +1,11 @@
 #include "bench/command.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
+#include <functional>
 #include <memory>
 
 #include "bench/collectives.h"
@@ -9,6 +13,8 @@
 
 namespace colla::bench {
 namespace {
+
+constexpr int kExitUsage = 2;
 
 // What was typed, before it is checked and turned into CollectivesOptions.
 struct Typed {
@@ -31,26 +37,42 @@ CLI::Validator accepted(Parse parse) {
       "");
 }
 
+// Each word once, in the order of their first appearance.
+std::vector<std::string> distinct(const std::vector<std::string>& words) {
+  std::vector<std::string> kept;
+  for (const std::string& word : words) {
+    if (std::ranges::find(kept, word) == kept.end()) kept.push_back(word);
+  }
+  return kept;
+}
+
 CollectivesOptions optionsOf(const Typed& typed) {
   CollectivesOptions options = typed.options;
   options.operations.clear();
-  for (const std::string& word : typed.operations) {
+  for (const std::string& word : distinct(typed.operations)) {
     options.operations.push_back(*parseOperation(word));
   }
   options.bytes.clear();
-  for (const std::string& word : typed.bytes) options.bytes.push_back(*parseBytes(word));
-  options.peers = typed.peers;
+  for (const std::string& word : distinct(typed.bytes)) options.bytes.push_back(*parseBytes(word));
+  options.peers = distinct(typed.peers);
   std::erase(options.peers, "none");
-  options.buffers = typed.buffers;
+  options.buffers = distinct(typed.buffers);
   options.net = *parseNet(typed.net);
   return options;
 }
 
+// When the command is chosen, parsing leaves in `action` what carries it out.
 void addCollectives(CLI::App& bench, std::function<int()>& action) {
   CLI::App* const app = bench.add_subcommand(
       "collectives",
-      "Measure Colla's collectives and those of other systems side by side, interleaved in one "
+      "Measures Colla's collectives and those of other systems side by side, interleaved in one "
       "run on this machine");
+  app->footer(
+      "The table's last columns say how many times as fast as a line's system Colla is.\n\n"
+      "Examples:\n"
+      "  colla bench collectives\n"
+      "  colla bench collectives --np 4 --bytes 32M --ops allreduce,allgather --json out.json\n"
+      "  colla bench collectives --net veth --bytes 32M\n");
   const auto typed = std::make_shared<Typed>();
   app->add_option("--np", typed->options.np, "Ranks")
       ->check(CLI::Range(2, 128))
@@ -98,10 +120,20 @@ void addCollectives(CLI::App& bench, std::function<int()>& action) {
 
 }  // namespace
 
-void addBenchCommand(CLI::App& app, std::function<int()>& action) {
-  CLI::App* const bench = app.add_subcommand("bench", "Measure, and compare with other systems");
-  bench->require_subcommand(1);
-  addCollectives(*bench, action);
+int benchCommand(const std::vector<std::string>& arguments) {
+  CLI::App app("Measures, and compares with other systems.", "colla bench");
+  app.require_subcommand(1);
+  std::function<int()> action;
+  addCollectives(app, action);
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // As CLI11 wants them.
+  try {
+    app.parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    fmt::print(stderr, "colla bench: {} (see colla bench --help)\n", error.what());
+    return kExitUsage;
+  }
+  return action();
 }
 
 }  // namespace colla::bench

@@ -1,16 +1,13 @@
 // `colla bench` on the command line.
 #pragma once
 
-#include <functional>
-
-namespace CLI {
-class App;
-}
+#include <string>
+#include <vector>
 
 namespace colla::bench {
 
-// Adds the command `bench`, with its own commands and help, to `app`. When one of them was chosen,
-// parsing leaves in `action` what carries it out and returns the exit code.
-void addBenchCommand(CLI::App& app, std::function<int()>& action);
+// Carries out `colla bench ARGUMENTS…`. Returns the exit code: 0, 2 for a usage error (told in one
+// line on stderr), 1 for other failures, 128 + n when signal n ended it.
+int benchCommand(const std::vector<std::string>& arguments);
 
 }  // namespace colla::bench

@@ -48,31 +48,44 @@ class Watch {
 
 }  // namespace
 
-Coordinator::Coordinator(Scratch scratch, UniqueFd listener, UniqueFd signals,
-                         const sigset_t& oldMask)
-    : scratch_(std::move(scratch)),
-      listener_(std::move(listener)),
-      signals_(std::move(signals)),
-      oldMask_(oldMask) {}
-
-Result<std::unique_ptr<Coordinator>> Coordinator::create() {
-  COLLA_TRY_ASSIGN(Scratch scratch, Scratch::create());
-  COLLA_TRY_ASSIGN(UniqueFd listener, LineSocket::listen(scratch.path("socket")));
+BlockedSignals::BlockedSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
-  sigset_t oldMask;
-  sigprocmask(SIG_BLOCK, &signals, &oldMask);
-  UniqueFd signalFd(signalfd(-1, &signals, SFD_CLOEXEC));
+  sigprocmask(SIG_BLOCK, &signals, &before_);
+  fd_ = UniqueFd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+BlockedSignals::~BlockedSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+int BlockedSignals::take() const {
+  signalfd_siginfo info{};
+  if (read(fd_.get(), &info, sizeof(info)) != sizeof(info)) return 0;
+  return static_cast<int>(info.ssi_signo);
+}
+
+Coordinator::Coordinator(std::unique_ptr<BlockedSignals> signals, Scratch scratch,
+                         UniqueFd listener)
+    : signals_(std::move(signals)), scratch_(std::move(scratch)), listener_(std::move(listener)) {}
+
+Result<std::unique_ptr<Coordinator>> Coordinator::create() {
+  auto signals = std::make_unique<BlockedSignals>();
+  COLLA_TRY_ASSIGN(Scratch scratch, Scratch::create());
+  COLLA_TRY_ASSIGN(UniqueFd listener, LineSocket::listen(scratch.path("socket")));
   return std::unique_ptr<Coordinator>(
-      new Coordinator(std::move(scratch), std::move(listener), std::move(signalFd), oldMask));
+      new Coordinator(std::move(signals), std::move(scratch), std::move(listener)));
 }
 
 Coordinator::~Coordinator() {
   // Those that sleep end by themselves once nobody listens; the others are ended.
-  for (System& system : systems_) system.ranks.clear();
-  systems_.clear();
-  sigprocmask(SIG_SETMASK, &oldMask_, nullptr);
+  for (System& system : systems_) {
+    system.ranks.clear();
+    for (Process& process : system.processes) process.askToEnd();
+  }
+  const Deadline patience = Process::usualPatience();
+  for (System& system : systems_) {
+    for (Process& process : system.processes) process.end(patience);
+  }
 }
 
 Coordinator::System* Coordinator::find(const std::string& name) {
@@ -139,7 +152,7 @@ Result<std::string> Coordinator::run(const ProcessSpec& spec, Deadline deadline)
     }
     Status status;
     Watch watch;
-    watch.add(signals_.get(), [&] { status = takeSignal(); });
+    watch.add(signals_->fd(), [&] { status = takeSignal(); });
     watch.add(process.outputFd(), [&] { process.readOutput(); });
     watch.add(process.exitFd(), [&] { ended = true; });
     watch.wait(deadline.remaining());
@@ -155,7 +168,7 @@ Result<std::string> Coordinator::run(const ProcessSpec& spec, Deadline deadline)
 Status Coordinator::takeNews(Deadline deadline) {
   Status status;
   Watch watch;
-  watch.add(signals_.get(), [&] { status = takeSignal(); });
+  watch.add(signals_->fd(), [&] { status = takeSignal(); });
   watch.add(listener_.get(), [&] { takeConnection(); });
   for (LineSocket& socket : strangers_) {
     watch.add(socket.fd(), [&] { takeHello(socket); });
@@ -185,9 +198,8 @@ Status Coordinator::takeNews(Deadline deadline) {
 }
 
 Status Coordinator::takeSignal() {
-  signalfd_siginfo info{};
-  if (read(signals_.get(), &info, sizeof(info)) != sizeof(info)) return {};
-  signal_ = static_cast<int>(info.ssi_signo);
+  signal_ = signals_->take();
+  if (signal_ == 0) return {};
   return {StatusCode::kCancelled, fmt::format("stopped by {}", strsignal(signal_))};
 }
 

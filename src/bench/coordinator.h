@@ -32,6 +32,23 @@ struct SystemSpec {
   std::vector<ProcessSpec> processes;
 };
 
+// SIGINT, SIGTERM and SIGHUP as something to read, as long as it lives.
+class BlockedSignals {
+ public:
+  BlockedSignals();
+  ~BlockedSignals();
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+  int fd() const { return fd_.get(); }
+  // The number of the next one; 0 if there is none.
+  int take() const;
+
+ private:
+  sigset_t before_;
+  UniqueFd fd_;
+};
+
 class Coordinator {
  public:
   static Result<std::unique_ptr<Coordinator>> create();
@@ -68,7 +85,7 @@ class Coordinator {
     std::list<Process> processes;
   };
 
-  Coordinator(Scratch scratch, UniqueFd listener, UniqueFd signals, const sigset_t& oldMask);
+  Coordinator(std::unique_ptr<BlockedSignals> signals, Scratch scratch, UniqueFd listener);
   System* find(const std::string& name);
   // Waits for news once and takes them in; an error when a system failed or a signal came.
   Status takeNews(Deadline deadline);
@@ -80,10 +97,9 @@ class Coordinator {
   // What is wrong with `system`, if anything is.
   Status health(System& system);
 
+  std::unique_ptr<BlockedSignals> signals_;  // First made, last given up.
   Scratch scratch_;
   UniqueFd listener_;
-  UniqueFd signals_;
-  sigset_t oldMask_;
   int signal_ = 0;
   std::list<LineSocket> strangers_;  // Connected, but have not said hello yet.
   std::list<System> systems_;

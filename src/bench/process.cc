@@ -143,12 +143,19 @@ std::string Process::lastLines() const {
   return text_.substr(begin, end - begin);
 }
 
-void Process::end() {
+Deadline Process::usualPatience() { return Deadline::after(kGrace); }
+
+void Process::askToEnd() {
+  if (exit_.valid() && !exitStatus_) kill(pid_, SIGTERM);
+}
+
+void Process::end(Deadline patience) {
   if (!exit_.valid()) return;  // Moved from, or ended before.
+  askToEnd();
   if (!exitStatus_) {
-    kill(pid_, SIGTERM);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(patience.remaining());
     pollfd ended{exit_.get(), POLLIN, 0};
-    poll(&ended, 1, static_cast<int>(kGrace.count()));
+    poll(&ended, 1, static_cast<int>(left.count()));
   }
   kill(-pid_, SIGKILL);  // What it left behind in its group, too.
   waitForExit();

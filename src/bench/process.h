@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/unique_fd.h"
 #include "colla/status.h"
 
@@ -35,7 +36,7 @@ class Process {
   static Result<Process> start(const ProcessSpec& spec);
   Process(Process&&) noexcept = default;
   Process& operator=(Process&&) = delete;
-  ~Process() { end(); }
+  ~Process() { end(usualPatience()); }
 
   const std::string& name() const { return name_; }
   pid_t pid() const { return pid_; }
@@ -54,8 +55,11 @@ class Process {
   // All of its output that was kept.
   const std::string& output() const { return text_; }
 
-  // Asks it to end (SIGTERM), and makes it (SIGKILL) when it has not after a short while.
-  void end();
+  // Asks it to end (SIGTERM).
+  void askToEnd();
+  // Does so, and makes it (SIGKILL) when it has not by `patience`.
+  void end(Deadline patience);
+  static Deadline usualPatience();
 
  private:
   Process() = default;
