@@ -70,6 +70,35 @@ std::size_t availableMemory() {
   return SIZE_MAX;  // Nobody says.
 }
 
+// Jiffies that this machine's cores have spent, all in all and not idle.
+struct CpuTime {
+  double all = 0;
+  double busy = 0;
+
+  static CpuTime now() {
+    CpuTime time;
+    std::ifstream stat("/proc/stat");
+    std::string cpu;
+    stat >> cpu;
+    double value = 0;
+    for (int column = 0; column < 8 && stat >> value; ++column) {
+      const bool idle = column == 3 || column == 4;  // Idle, and waiting for a disk.
+      time.all += value;
+      if (!idle) time.busy += value;
+    }
+    return time;
+  }
+};
+
+// While nothing of ours runs yet: how many cores others keep busy.
+double coresInUse() {
+  const CpuTime before = CpuTime::now();
+  usleep(200'000);
+  const CpuTime after = CpuTime::now();
+  const double cores = static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
+  return after.all > before.all ? cores * (after.busy - before.busy) / (after.all - before.all) : 0;
+}
+
 // The run of one benchmark.
 class Bench {
  public:
@@ -77,6 +106,10 @@ class Bench {
       : options_(options), coordinator_(coordinator), points_(pointsOf(options)) {}
 
   Result<std::vector<Measurement>> run() {
+    if (const double cores = coresInUse(); cores > 0.25) {
+      fmt::print(stderr, "colla bench: this machine is busy ({:.1f} cores): times are too long\n",
+                 cores);
+    }
     COLLA_TRY(startAll());
     if (systems_.empty()) return {StatusCode::kNotFound, "there is nothing to measure"};
     COLLA_TRY(checkMemory());
