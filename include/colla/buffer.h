@@ -43,8 +43,8 @@ class Buffer {
   Buffer() = default;
   Buffer(void* data, std::size_t count, DataType type) : data_(data), count_(count), type_(type) {}
   template <Element T>
-    requires(!std::is_const_v<T>)
-  Buffer(std::span<T> elements)  // NOLINT(google-explicit-constructor)
+  requires(!std::is_const_v<T>)
+      Buffer(std::span<T> elements)  // NOLINT(google-explicit-constructor)
       : Buffer(elements.data(), elements.size(), dataTypeOf<T>()) {}
   template <Element T>
   Buffer(std::vector<T>& elements)  // NOLINT(google-explicit-constructor)

@@ -39,7 +39,8 @@ class Group {
   explicit Group(std::unique_ptr<GroupCore> core);
   // Waits for the operations that are under way.
   ~Group();
-  Group(Group&&) noexcept;
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
 
   // This process's number in the group.
   int rank() const;
@@ -47,7 +48,7 @@ class Group {
 
   // A group of some of this group's ranks (by their numbers here, without repetition; their order
   // is the new numbering). To be called by exactly those ranks.
-  Result<Group> subgroup(std::span<const int> ranks);
+  Result<std::unique_ptr<Group>> subgroup(std::span<const int> ranks);
 
   // Runs `operation` (one or more collectives on this group) on the group's progress thread,
   // behind what was started before it. Buffers must stay in place until the handle is done. A

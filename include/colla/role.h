@@ -1,9 +1,17 @@
-// What a process does in a job.
+// What a process does in its job.
 #pragma once
+
+#include <cstdint>
+#include <string_view>
 
 namespace colla {
 
-// A worker computes gradients; a server holds parameters ("ps" on the command line).
-enum class Role { kWorker, kServer };
+enum class Role : std::uint8_t {
+  kWorker,  // Computes gradients.
+  kServer,  // Holds a shard of the parameters.
+};
+
+// "worker" or "ps", as in the environment and in messages.
+constexpr std::string_view toString(Role role) { return role == Role::kWorker ? "worker" : "ps"; }
 
 }  // namespace colla

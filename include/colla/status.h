@@ -75,8 +75,8 @@ std::ostream& operator<<(std::ostream& out, const Status& status);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}               // NOLINT(google-explicit-constructor)
-  Result(Status status) : state_(std::move(status)) {}        // NOLINT(google-explicit-constructor)
+  Result(T value) : state_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
+  Result(Status status) : state_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
   Result(StatusCode code, std::string message, int peer = Status::kNoPeer)
       : state_(Status(code, std::move(message), peer)) {}
 
@@ -97,10 +97,10 @@ class [[nodiscard]] Result {
 }  // namespace colla
 
 // Returns from the enclosing function when `expression` (a Status) is an error.
-#define COLLA_TRY(expression)                                              \
-  do {                                                                     \
+#define COLLA_TRY(expression)                                                \
+  do {                                                                       \
     if (::colla::Status collaTryStatus = (expression); !collaTryStatus.ok()) \
-      return collaTryStatus;                                               \
+      return collaTryStatus;                                                 \
   } while (false)
 
 #define COLLA_CONCAT_INNER(a, b) a##b

@@ -19,10 +19,12 @@ namespace colla {
 
 static_assert(std::endian::native == std::endian::little, "Colla's wire format is little-endian");
 
+template <typename T>
+concept Number = std::is_integral_v<T> || std::is_enum_v<T>;
+
 class ByteWriter {
  public:
-  template <typename T>
-    requires std::is_integral_v<T> || std::is_enum_v<T>
+  template <Number T>
   void number(T value) {
     append(&value, sizeof(value));
   }
@@ -48,8 +50,7 @@ class ByteReader {
  public:
   explicit ByteReader(std::span<const std::byte> bytes) : rest_(bytes) {}
 
-  template <typename T>
-    requires std::is_integral_v<T> || std::is_enum_v<T>
+  template <Number T>
   T number() {
     T value{};
     const auto part = take(sizeof(T));

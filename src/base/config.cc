@@ -1,7 +1,6 @@
 #include "base/config.h"
 
 #include <fmt/format.h>
-
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -23,6 +22,7 @@ constexpr std::array kSettings = {
     Setting{"algorithm", kText, "auto",
             "allreduce algorithm: auto, shared, flat, direct, halving, tree, ring (another order)",
             true},
+    Setting{"collective_timeout", kSeconds, "300", "seconds that one collective may take", false},
     Setting{"interface", kText, "",
             "network interface or address to listen on; by default the one that leads to the store",
             false},
@@ -38,7 +38,6 @@ constexpr std::array kSettings = {
     Setting{"tcp_connections", kInteger, "1", "TCP connections per pair of ranks, 1 to 16", true},
     Setting{"threads", kInteger, "0",
             "threads per worker; 0: cores / ranks of this host. Bits depend on it", true},
-    Setting{"timeout", kSeconds, "300", "seconds that one collective may take", false},
     Setting{"transport", kText, "auto",
             "auto (shm on one host, tcp between hosts), shm, tcp (encrypted), tcp-plain", true},
 };
@@ -46,19 +45,6 @@ constexpr std::array kSettings = {
 const Setting* find(std::string_view name) {
   const auto it = std::ranges::find(kSettings, name, &Setting::name);
   return it == kSettings.end() ? nullptr : &*it;
-}
-
-std::string flagName(std::string_view name) {
-  std::string flag = "--" + std::string(name);
-  std::ranges::replace(flag, '_', '-');
-  return flag;
-}
-
-std::string variableName(std::string_view name) {
-  std::string variable = "COLLA_" + std::string(name);
-  std::ranges::transform(variable, variable.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return variable;
 }
 
 template <typename T>
@@ -117,6 +103,19 @@ std::string tomlText(const toml::node& node) {
 }  // namespace
 
 std::span<const Setting> settings() { return kSettings; }
+
+std::string flagName(std::string_view name) {
+  std::string flag = "--" + std::string(name);
+  std::ranges::replace(flag, '_', '-');
+  return flag;
+}
+
+std::string variableName(std::string_view name) {
+  std::string variable = "COLLA_" + std::string(name);
+  std::ranges::transform(variable, variable.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return variable;
+}
 
 Result<Config> Config::load(const std::map<std::string, std::string>& flags,
                             const std::string& file, const Environment& environment) {
@@ -192,6 +191,12 @@ std::chrono::milliseconds Config::seconds(std::string_view name) const {
 }
 
 bool Config::enabled(std::string_view name) const { return isTrue(at(name, kSwitch).text); }
+
+std::string Config::value(std::string_view name) const {
+  const auto it = values_.find(name);
+  COLLA_CHECK(it != values_.end());
+  return it->second.text;
+}
 
 std::string Config::origin(std::string_view name) const {
   const auto it = values_.find(name);

@@ -31,6 +31,10 @@ struct Setting {
 // All there are, sorted by name.
 std::span<const Setting> settings();
 
+// "--spin-us" and "COLLA_SPIN_US" for "spin_us".
+std::string flagName(std::string_view name);
+std::string variableName(std::string_view name);
+
 class Config {
  public:
   using Environment = std::function<const char*(const char* name)>;
@@ -48,7 +52,9 @@ class Config {
   std::chrono::milliseconds seconds(std::string_view name) const;
   bool enabled(std::string_view name) const;
 
-  // Where the value came from: "--timeout", "COLLA_TIMEOUT", "colla.toml" or "default".
+  // As it was written, whatever its type.
+  std::string value(std::string_view name) const;
+  // Where the value came from: "--log", "COLLA_LOG", "colla.toml" or "default".
   std::string origin(std::string_view name) const;
 
   // The settings that every process of a job must share, as "name=value" lines, sorted: two

@@ -30,8 +30,7 @@ spdlog::level::level_enum toSpdlog(Level level) {
 // The process's one logger. It is never destroyed, so that threads may log until the very end.
 spdlog::logger& logger() {
   static spdlog::logger* const instance = [] {
-    auto* created =
-        new spdlog::logger("colla", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    auto* created = new spdlog::logger("colla", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     created->set_pattern("%H:%M:%S.%e %L %v");
     const char* text = std::getenv("COLLA_LOG");
     const auto level = parseLevel(text == nullptr ? "info" : text);

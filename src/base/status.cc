@@ -50,6 +50,8 @@ std::string toString(const Status& status) {
   return text;
 }
 
-std::ostream& operator<<(std::ostream& out, const Status& status) { return out << toString(status); }
+std::ostream& operator<<(std::ostream& out, const Status& status) {
+  return out << toString(status);
+}
 
 }  // namespace colla

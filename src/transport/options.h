@@ -25,10 +25,10 @@ struct Identity {
 
 struct Options {
   int self = 0;
-  std::vector<Peer> peers;      // All processes of the job, this one included.
-  std::uint32_t epoch = 0;      // Of membership: a message from another epoch is refused.
-  std::string jobId;            // Tells this job's processes from another job's.
-  std::string secret;           // The job's key material, at least 32 bytes; empty: none.
+  std::vector<Peer> peers;  // All processes of the job, this one included.
+  std::uint32_t epoch = 0;  // Of membership: a message from another epoch is refused.
+  std::string jobId;        // Tells this job's processes from another job's.
+  std::string secret;       // The job's key material, at least 32 bytes; empty: none.
   Identity identity;
   std::chrono::microseconds spin{20};  // Before a wait sleeps.
   int connections = 1;                 // TCP connections per pair.

@@ -24,6 +24,7 @@
 
 namespace colla::transport {
 
+class RequestList;
 class SharedMemory;
 
 // What the caller is doing, in 16 bytes that the transport carries and compares but does not
@@ -49,7 +50,8 @@ struct Envelope {
 };
 
 // The state of one send or receive, owned by the caller, who keeps it (and the bytes) in place
-// until done(). May be reused once done.
+// until done(). May be reused once done. It is also its own node in the messenger's queues, so
+// that posting a message allocates nothing.
 class Request {
  public:
   Request() = default;
@@ -65,11 +67,20 @@ class Request {
 
  private:
   friend class Messenger;
-  void start(int peer) {
+  friend class PeerLink;
+  friend class RequestList;
+
+  void start(int peer, const Envelope& envelope, std::byte* data, std::size_t size) {
     peer_ = peer;
     status_ = {};
+    envelope_ = envelope;
+    data_ = data;
+    size_ = size;
+    assigned_ = 0;
+    moved_ = 0;
     done_.store(false, std::memory_order_relaxed);
   }
+  // The owner may destroy the request as soon as the store is seen: it comes last.
   void finish(Status status) {
     status_ = std::move(status);
     done_.store(true, std::memory_order_release);
@@ -79,6 +90,16 @@ class Request {
   int peer_ = Status::kNoPeer;
   Status status_;
   Call theirs_;
+
+  // While under way; guarded by the messenger's lock.
+  Envelope envelope_;
+  std::byte* data_ = nullptr;  // Never written through for a send.
+  std::size_t size_ = 0;
+  std::size_t assigned_ = 0;  // Bytes that a connection has taken on,
+  std::size_t moved_ = 0;     // and those that it is through with.
+  RequestList* list_ = nullptr;
+  Request* previous_ = nullptr;
+  Request* next_ = nullptr;
 };
 
 class Transport {
@@ -90,8 +111,10 @@ class Transport {
   virtual int self() const = 0;
   virtual int size() const = 0;
 
-  // Starts to send `data`. The receiver's buffer must have the same size: another size ends both
-  // requests with kMismatch.
+  // Starts to send `data`. The receiver's buffer must have the same size: another size or call
+  // ends both requests with kMismatch. A message of up to 64 KiB is done once it has been handed
+  // over, seen by the receiver or not: a mismatch found after that ends the sender's other
+  // requests of that group and sequence; where there are none, telling it is up to the receiver.
   virtual void send(int peer, const Envelope& envelope, std::span<const std::byte> data,
                     Request& request) = 0;
   virtual void recv(int peer, const Envelope& envelope, std::span<std::byte> data,
@@ -99,8 +122,8 @@ class Transport {
 
   // Makes progress on this thread until all of `requests` are done. Fine when all of them ended
   // well; otherwise the first bad status. When the deadline passes, or one of them fails, the
-  // unfinished ones are withdrawn (a partly sent message takes its connection with it) and the
-  // status names the peers that were waited for.
+  // unfinished ones are withdrawn: nobody touches their bytes afterwards, and the connection stays
+  // good for other messages. At the deadline the status names the peers that were waited for.
   virtual Status wait(std::span<Request* const> requests, Deadline deadline) = 0;
 
   // Tells `peers` that `group` is broken, and why: their requests in it end with this status, and

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 
 namespace colla {
@@ -14,6 +16,7 @@ using ::testing::HasSubstr;
 
 class ConfigTest : public ::testing::Test {
  protected:
+  void TearDown() override { std::filesystem::remove(written_); }
   Result<Config> load() {
     return Config::load(flags_, file_, [this](const char* name) -> const char* {
       const auto it = environment_.find(name);
@@ -21,7 +24,7 @@ class ConfigTest : public ::testing::Test {
     });
   }
   void writeFile(const std::string& text) {
-    file_ = ::testing::TempDir() + "config_test.toml";
+    file_ = written_;
     std::ofstream(file_) << text;
   }
   std::string errorOf(const Result<Config>& result) { return toString(result.status()); }
@@ -29,6 +32,9 @@ class ConfigTest : public ::testing::Test {
   std::map<std::string, std::string> flags_;
   std::map<std::string, std::string> environment_;
   std::string file_;
+  // CTest runs each test in a process of its own, several at a time.
+  const std::string written_ =
+      ::testing::TempDir() + "config_test_" + std::to_string(getpid()) + ".toml";
 };
 
 TEST_F(ConfigTest, TableIsSortedAndItsDefaultsAreValid) {
@@ -37,17 +43,17 @@ TEST_F(ConfigTest, TableIsSortedAndItsDefaultsAreValid) {
 }
 
 TEST_F(ConfigTest, FlagsBeatEnvironmentBeatsFile) {
-  writeFile("timeout = 1\nslices = 4\ntransport = \"tcp\"\n");
-  environment_["COLLA_TIMEOUT"] = "2.5";
+  writeFile("collective_timeout = 1\nslices = 4\ntransport = \"tcp\"\n");
+  environment_["COLLA_COLLECTIVE_TIMEOUT"] = "2.5";
   environment_["COLLA_SLICES"] = "6";
   flags_["slices"] = "8";
   const auto config = load();
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->integer("slices"), 8);
-  EXPECT_EQ(config->seconds("timeout"), 2500ms);
+  EXPECT_EQ(config->seconds("collective_timeout"), 2500ms);
   EXPECT_EQ(config->text("transport"), "tcp");
   EXPECT_EQ(config->origin("slices"), "--slices");
-  EXPECT_EQ(config->origin("timeout"), "COLLA_TIMEOUT");
+  EXPECT_EQ(config->origin("collective_timeout"), "COLLA_COLLECTIVE_TIMEOUT");
   EXPECT_EQ(config->origin("transport"), file_);
   EXPECT_EQ(config->origin("threads"), "default");
 }
@@ -55,16 +61,17 @@ TEST_F(ConfigTest, FlagsBeatEnvironmentBeatsFile) {
 TEST_F(ConfigTest, RefusesUnknownNamesAndWrongTypes) {
   writeFile("timeuot = 1\n");
   EXPECT_THAT(errorOf(load()), HasSubstr("line 1: there is no setting \"timeuot\""));
-  writeFile("timeout = = 1\n");
+  writeFile("collective_timeout = = 1\n");
   EXPECT_THAT(errorOf(load()), HasSubstr("line 1"));
   file_.clear();
   flags_["no-such"] = "1";
   EXPECT_THAT(errorOf(load()), HasSubstr("there is no setting --no-such"));
   flags_ = {{"tcp-connections", "many"}};
-  EXPECT_THAT(errorOf(load()), HasSubstr("--tcp-connections is \"many\", but takes a whole number"));
+  EXPECT_THAT(errorOf(load()),
+              HasSubstr("--tcp-connections is \"many\", but takes a whole number"));
   flags_.clear();
-  environment_["COLLA_TIMEOUT"] = "-1";
-  EXPECT_THAT(errorOf(load()), HasSubstr("COLLA_TIMEOUT is \"-1\""));
+  environment_["COLLA_COLLECTIVE_TIMEOUT"] = "-1";
+  EXPECT_THAT(errorOf(load()), HasSubstr("COLLA_COLLECTIVE_TIMEOUT is \"-1\""));
   environment_.clear();
   file_ = "/nonexistent/colla.toml";
   EXPECT_FALSE(load().ok());
@@ -72,7 +79,7 @@ TEST_F(ConfigTest, RefusesUnknownNamesAndWrongTypes) {
 
 TEST_F(ConfigTest, SharedTextHasOnlyWhatAJobMustShare) {
   flags_["slices"] = "8";
-  flags_["timeout"] = "7";
+  flags_["collective_timeout"] = "7";
   const auto config = load();
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_THAT(config->sharedText(), HasSubstr("slices=8\n"));

@@ -1,0 +1,189 @@
+# What ./colla and ./test share: make the machine ready, then build. Sourced, never run.
+#
+# A step that has been done leaves a stamp that says what it was done for, written last, so an
+# interrupted set-up goes on where it stopped and a finished one costs a few file checks. Progress
+# goes to standard error, everything that the tools say to build/setup.log.
+
+root=$(dirname "$(dirname "$(realpath "${BASH_SOURCE[0]}")")")
+log=$root/build/setup.log
+stamps=$root/build/.setup
+venv=$root/.venv
+
+say() { printf 'colla: %s\n' "$*" >&2; }
+
+die() {
+  say "$1"
+  exit "${2:-1}"
+}
+
+# step "what it does" COMMAND…: says so, and ends set-up when it fails.
+step() {
+  local what=$1
+  shift
+  say "$what"
+  printf '\n== %s: %s\n' "$what" "$*" >>"$log"
+  "$@" >>"$log" 2>&1 9>&- || failed "$what"
+}
+
+# What the step said when it failed (ninja marks the place; otherwise its last lines), then where to
+# read on.
+failed() {
+  awk '/^== / { n = marked = 0; next }
+    /^FAILED: / && !marked { n = 0; marked = 1 }
+    { said[n++] = $0 }
+    END {
+      first = marked || n < 20 ? 0 : n - 20
+      for (i = first; i < n && i < first + 20; i++) print "  " said[i]
+    }' "$log" >&2
+  die "$1 failed; all of its output is in ${log}"
+}
+
+# setUp build|test: packages and .venv. Holds a lock until unlock, so that several calls at once
+# wait for each other.
+setUp() {
+  { mkdir -p "$stamps" 2>/dev/null && [[ -w $stamps ]]; } ||
+    die "cannot write to $root; clone Colla to a place of your own"
+  exec 9>>"$stamps/lock"
+  if ! flock -n 9; then
+    say "waiting for another set-up in $root"
+    flock 9
+  fi
+  : >"$log"
+  # ccache and pip want a home; service users have none.
+  [[ -w ${HOME:-/nonexistent} ]] || export CCACHE_DIR=${CCACHE_DIR:-$root/.cache/ccache}
+  installPackages "$1"
+  makeVenv
+}
+
+unlock() { exec 9>&-; }
+
+# Names of the packages for build|test, one per line.
+packagesFor() {
+  awk -v want="$1" '$1 == "build" || (want == "test" && $1 == "test") { print $2 }' \
+    "$root/scripts/packages.txt"
+}
+
+installPackages() {
+  local stamp=$stamps/packages-$1 list=$root/scripts/packages.txt
+  [[ $stamp -nt $list && ! /var/lib/dpkg/status -nt $stamp ]] && return
+
+  if ! command -v dpkg-query >/dev/null; then
+    say "this is neither Debian nor Ubuntu: the build needs what scripts/packages.txt lists"
+    touch "$stamp"
+    return
+  fi
+  local wanted present missing
+  wanted=$(packagesFor "$1" | sort)
+  # Names that dpkg has never heard of are an error to it, and missing to us.
+  # shellcheck disable=SC2086
+  present=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $wanted 2>/dev/null |
+    sed -n 's/^installed //p' | sort -u) || true
+  missing=$(comm -23 <(echo "$wanted") <(echo "$present") | tr '\n' ' ')
+  missing=${missing% }
+  # shellcheck disable=SC2086
+  [[ -z $missing ]] || aptInstall $missing
+  touch "$stamp"
+}
+
+aptInstall() {
+  local sudo=()
+  if [[ $(id -u) != 0 ]]; then
+    sudo -n true 2>/dev/null || die "packages are missing; install them and call again:
+  sudo apt-get update && sudo apt-get install --no-install-recommends $*"
+    sudo=(sudo -n)
+  fi
+  local install=("${sudo[@]}" env DEBIAN_FRONTEND=noninteractive
+    "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin" apt-get -o DPkg::Lock::Timeout=600
+    install -y --no-install-recommends "$@")
+  say "installing with apt: $*"
+  printf '\n== %s\n' "${install[*]}" >>"$log"
+  # Package lists may be missing or old; a source of somebody else's that does not answer now is
+  # no reason to stop.
+  if ! "${install[@]}" >>"$log" 2>&1 9>&-; then
+    "${sudo[@]}" apt-get update >>"$log" 2>&1 9>&- || true
+    "${install[@]}" >>"$log" 2>&1 9>&- || failed "apt-get install"
+  fi
+}
+
+# Those that torch's wheels are built for, and that can make a venv with pip in it.
+fits='import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))'
+
+findPython() {
+  local candidate
+  for candidate in ${COLLA_PYTHON:+"$COLLA_PYTHON"} /usr/bin/python3 python3 python3.{11,12,13,14}; do
+    if "$candidate" -c "$fits" 2>/dev/null; then
+      command -v "$candidate"
+      return
+    fi
+  done
+  die "no Python 3.11 to 3.14 with venv found; install one, or name it: COLLA_PYTHON=… $0"
+}
+
+# .venv with what scripts/requirements.txt pins. With Torch_DIR set, libtorch is there already and
+# torch is left out.
+makeVenv() {
+  local requirements stamp=$venv/.ready python
+  requirements=$(<"$root/scripts/requirements.txt")
+  if [[ -n ${Torch_DIR:-} ]]; then
+    [[ -e $Torch_DIR/TorchConfig.cmake ]] ||
+      die "Torch_DIR is $Torch_DIR, but there is no TorchConfig.cmake in it"
+    requirements=$(grep -v '^torch==' <<<"$requirements")
+  fi
+  if [[ -e $stamp && -x $venv/bin/python ]]; then
+    # A .venv with torch serves those who bring their own as well.
+    local done
+    done=$(<"$stamp")
+    [[ $done == "$requirements" || $done == "$(<"$root/scripts/requirements.txt")" ]] && return
+  fi
+
+  # What a user set for other Pythons must not reach into this one.
+  local clean=(env -u PYTHONPATH -u PYTHONHOME -u PIP_USER)
+  # Without its stamp a .venv is half made, and pip cannot tell: start again.
+  if [[ ! -e $stamp || ! -x $venv/bin/python ]]; then
+    python=$(findPython)
+    step "making .venv with $python" "${clean[@]}" "$python" -m venv --clear "$venv"
+  fi
+  rm -f "$stamp"
+  printf '%s\n' "$requirements" >"$stamps/requirements.txt"
+  step "installing into .venv: $(grep -v "^#" <<<"$requirements" | paste -sd " ")" \
+    "${clean[@]}" "$venv/bin/python" -m pip install --disable-pip-version-check -r "$stamps/requirements.txt"
+  printf '%s\n' "$requirements" >"$stamp"
+}
+
+# build DIR TARGET [CMAKE-ARG…]: configures $root/DIR if that was not done with these arguments,
+# then brings TARGET up to date.
+build() {
+  local directory=$root/$1 target=$2
+  shift 2
+  local torch=${Torch_DIR:-}
+  [[ -n $torch ]] || for torch in "$venv"/lib/python3*/site-packages/torch/share/cmake/Torch; do :; done
+  local arguments=(-S "$root" -B "$directory" -G Ninja --no-warn-unused-cli
+    -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER_LAUNCHER=ccache "-DTorch_DIR=$torch" "$@")
+  local stamp=$directory/.configured
+  if [[ ! -e $stamp || ! -e $directory/build.ninja || $(<"$stamp") != "${arguments[*]}" ]]; then
+    # Nothing of another place, compiler or choice may stay; objects do, and ccache has the rest.
+    rm -rf "$stamp" "$directory/CMakeCache.txt" "$directory/CMakeFiles"
+    step "configuring ${directory#"$root/"}" cmake "${arguments[@]}"
+    printf '%s\n' "${arguments[*]}" >"$stamp"
+  fi
+  printf '\n== ninja %s in %s\n' "$target" "$directory" >>"$log"
+  ninja -C "$directory" "$target" 2>&1 9>&- | showProgress "${directory#"$root/"}" ||
+    failed "building ${directory#"$root/"}"
+}
+
+# Copies ninja's output to the log and says how far it is: on a terminal in one line that changes,
+# elsewhere once. Says nothing when there was nothing to do.
+showProgress() {
+  local line said=
+  while IFS= read -r line; do
+    printf '%s\n' "$line" >>"$log"
+    [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]] || continue
+    if [[ -t 2 ]]; then
+      printf '\r\033[Kcolla: building %s, %s of %s' "$1" "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" >&2
+    elif [[ -z $said ]]; then
+      say "building $1"
+    fi
+    said=yes
+  done
+  if [[ -n $said && -t 2 ]]; then printf '\r\033[K' >&2; fi
+}

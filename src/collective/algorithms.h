@@ -1,0 +1,42 @@
+// Collectives made of messages: one source file per algorithm, each opening with what it does.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+
+#include "collective/reduction.h"
+
+namespace colla::collective {
+
+// All but the last add in the canonical order.
+Status allreduceFlat(const Reduction& reduction);
+Status allreduceDirect(const Reduction& reduction);
+Status allreduceHalving(const Reduction& reduction);  // Only where tree.complete().
+Status allreduceTree(const Reduction& reduction);
+Status allreduceRing(const Reduction& reduction);
+
+// The first half of the direct allreduce, for those that want only chunks: folds this rank's
+// range and hands it out piece by piece. ranges[r] is what rank r folds; `out` has room for this
+// rank's; ready(piece) is called with each folded piece (bytes of the whole buffer).
+Status reduceDirect(GroupCore::Turn& turn, const SumTree& tree,
+                    std::span<const ConstBuffer> partials, ReduceOp op,
+                    std::span<const Range> ranges, std::byte* out,
+                    const std::function<void(Range piece)>& ready);
+
+// Folds along the tree into `result` of rank 0; the others' is not used.
+Status reduceTree(const Reduction& reduction);
+
+Status broadcastMessages(GroupCore::Turn& turn, std::span<std::byte> data, int root,
+                         std::uint32_t firstStep = 0);
+Status barrierMessages(GroupCore::Turn& turn);
+
+// Every rank's parts: outgoing[r] goes to rank r, and incoming[r] comes from it; a part at a null
+// address is no message, an empty one elsewhere is an empty message. The rank's own is copied.
+Status exchangeMessages(GroupCore::Turn& turn,
+                        std::span<const std::span<const std::byte>> outgoing,
+                        std::span<const std::span<std::byte>> incoming);
+// Every rank brings `part` bytes, which already stand at their place in `all`.
+Status allgatherMessages(GroupCore::Turn& turn, std::span<std::byte> all, std::size_t part);
+
+}  // namespace colla::collective

@@ -1,0 +1,115 @@
+// The part of shared memory through which the ranks of a group on one host meet.
+//
+// Every rank has a board of its own: it alone writes it, all read it. An operation starts with
+// arrive(): the rank posts what it called and where its buffers lie, and waits until everybody
+// has. From then on all ranks know all calls, so every one of them finds a mismatch by itself.
+//
+// Posts are double-buffered by the parity of the sequence number. That is enough, because a rank
+// leaves operation s+1 only after everybody has arrived there, and so has done with s.
+//
+// A rank that fails says so on its board: everybody who waits is told at once, and why.
+//
+// Not thread safe: a group runs one operation at a time.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "colla/status.h"
+#include "transport/shared_memory.h"
+#include "transport/transport.h"
+
+namespace colla::collective {
+
+class Board {
+ public:
+  // Largest payload that travels in the post itself: one meeting instead of two.
+  static constexpr std::size_t kSmall = 8192;
+  // Most buffers that a rank can post.
+  static constexpr std::size_t kMostInputs = 24;
+
+  // What a rank posts.
+  struct Post {
+    std::uint64_t sequence;
+    transport::Call call;
+    transport::Place result;  // What the others may write.
+    std::array<transport::Place, kMostInputs> inputs;
+  };
+
+  // Meets the other ranks through messages; `members` are their transport numbers, and `names`
+  // what to call them.
+  static Result<std::unique_ptr<Board>> create(transport::Transport& transport,
+                                               std::uint32_t group, std::vector<int> members,
+                                               int rank, std::vector<std::string> names,
+                                               Deadline deadline);
+  ~Board();
+
+  int size() const { return static_cast<int>(members_.size()); }
+  transport::SharedMemory& memory() { return memory_; }
+
+  // What this rank posts next: to be filled before arrive().
+  Post& draft(std::uint64_t sequence, const transport::Call& call);
+  std::span<std::byte> small(int rank, std::uint64_t sequence);
+  // One number per rank and one more, for operations whose parts have sizes of their own.
+  std::span<std::uint64_t> numbers(int rank, std::uint64_t sequence);
+
+  // Posts the draft without waiting for anybody.
+  void post(std::uint64_t sequence);
+  // Posts the draft and waits for everybody's; kMismatch when the calls differ.
+  Status arrive(std::uint64_t sequence, Deadline deadline);
+  const Post& posted(int rank, std::uint64_t sequence) { return header(rank).posts[sequence % 2]; }
+
+  // Steps inside an operation, in the same number on every rank: advance() says that this rank
+  // has done one more, awaitAll() waits until everybody has done as many as this one, less `lag`.
+  void advance();
+  Status awaitAll(Deadline deadline, std::uint64_t lag = 0);
+
+  // Ends everybody's waits, now and later, with `why`.
+  void breakUp(const Status& why);
+
+  // The memory at `place` of `rank`.
+  Result<transport::Mapping> map(int rank, transport::Place place, std::size_t bytes,
+                                 Deadline deadline);
+
+  // Memory of `rank` for data on its way between private buffers; this rank writes only its own.
+  std::span<std::byte> staging(int rank);
+
+ private:
+  struct alignas(64) Header {
+    std::atomic<std::uint64_t> arrived;
+    alignas(64) std::atomic<std::uint64_t> steps;
+    alignas(64) std::array<Post, 2> posts;
+    // Why this rank broke the group: valid once kBroken is set in a counter.
+    StatusCode brokenCode;
+    std::int32_t brokenPeer;
+    std::array<char, 480> brokenText;
+  };
+  static constexpr std::uint64_t kBroken = std::uint64_t{1} << 63;
+
+  Board(transport::SharedMemory& memory, std::vector<int> members, int rank,
+        std::vector<std::string> names);
+  Header& header(int rank) { return *reinterpret_cast<Header*>(boards_[rank].data()); }
+  Status awaitCounter(std::atomic<std::uint64_t> Header::*counter, std::uint64_t target,
+                      Deadline deadline);
+  Status compareCalls(std::uint64_t sequence);
+  Status whyBroken();
+
+  transport::SharedMemory& memory_;
+  std::vector<int> members_;
+  std::vector<int> others_;
+  int rank_;
+  std::vector<std::string> names_;
+  std::vector<std::span<std::byte>> boards_;
+  std::vector<transport::Mapping> mappings_;  // What keeps the others' in place.
+  std::uint64_t steps_ = 0;
+  transport::Call call_;  // Of the operation under way.
+};
+
+}  // namespace colla::collective

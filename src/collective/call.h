@@ -1,0 +1,43 @@
+// What a rank called, in the 16 bytes that transports carry and compare, and in words.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "colla/collectives.h"
+#include "transport/transport.h"
+
+namespace colla::collective {
+
+enum class Operation : std::uint8_t {
+  kRefused,  // The rank's own arguments did not fit: it does not take part.
+  kBarrier,
+  kBroadcast,
+  kAllreduce,
+  kReduce,
+  kReduceScatter,
+  kAllgather,
+  kAllgatherv,
+  kAlltoall,
+  kAlltoallv,
+  kGather,
+  kScatter,
+  kSubgroup,
+  kMessage,
+};
+
+struct CallArguments {
+  Operation operation = Operation::kRefused;
+  DataType type = DataType::kUInt8;
+  ReduceOp op = ReduceOp::kSum;
+  Algorithm algorithm = Algorithm::kAuto;
+  int root = 0;
+  std::uint64_t count = 0;  // Elements that each rank brings (or, where that differs, in all).
+};
+
+transport::Call encode(const CallArguments& arguments);
+
+// "allreduce of 1024 float32, sum" or "broadcast of 7 int64 from rank 2".
+std::string describe(const transport::Call& call);
+
+}  // namespace colla::collective

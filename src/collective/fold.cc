@@ -1,0 +1,63 @@
+// The tree is folded block by block. A block is small enough that its intermediate values stay in
+// the first-level cache, so each leaf is read from memory once and each result written once.
+#include "collective/fold.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace colla::collective {
+namespace {
+
+constexpr std::size_t kBlockBytes = 4096;
+// Of the stack of values that wait for their right neighbour: one for each level of the tree.
+constexpr int kDeepest = 32;
+
+}  // namespace
+
+Folder::Folder(const SumTree& tree, DataType type, ReduceOp op)
+    : tree_(tree), kernels_(kernelsFor(type, op)), elementSize_(sizeOf(type)) {}
+
+void Folder::operator()(std::span<const std::byte* const> leaves,
+                        std::span<std::byte* const> outs, std::size_t count) const {
+  const std::size_t block = kBlockBytes / elementSize_;
+  for (std::size_t first = 0; first < count; first += block) {
+    const std::size_t part = std::min(block, count - first);
+    const std::size_t offset = first * elementSize_;
+    foldBlock(leaves, offset, outs[0] + offset, part);
+    for (std::byte* out : outs.subspan(1)) {
+      std::memcpy(out + offset, outs[0] + offset, part * elementSize_);
+    }
+  }
+}
+
+// Nodes come children first, so a stack evaluates them. A leaf is used where it lies; an inner
+// value goes to the scratch block of its place on the stack; the root goes to `out`.
+void Folder::foldBlock(std::span<const std::byte* const> leaves, std::size_t offset,
+                       std::byte* out, std::size_t count) const {
+  alignas(64) thread_local std::array<std::array<std::byte, kBlockBytes>, kDeepest> scratch;
+  std::array<const std::byte*, kDeepest> stack;
+  int top = 0;
+  const double divisor = tree_.slices();
+  const auto nodes = tree_.nodes();
+
+  for (const SumTree::Node& node : nodes.first(nodes.size() - 1)) {
+    if (node.leaf >= 0) {
+      COLLA_DCHECK(top < kDeepest);
+      stack[top++] = leaves[node.leaf] + offset;
+      continue;
+    }
+    std::byte* value = scratch[top - 2].data();
+    kernels_.combine(value, stack[top - 2], stack[top - 1], count);
+    stack[--top - 1] = value;
+  }
+  if (nodes.back().leaf >= 0) {
+    kernels_.finish(out, leaves[nodes.back().leaf] + offset, count, divisor);
+  } else {
+    kernels_.combineRoot(out, stack[0], stack[1], count, divisor);
+  }
+}
+
+}  // namespace colla::collective

@@ -1,0 +1,31 @@
+// Folds the leaves of a SumTree into one value per element, in the tree's order.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "collective/kernels.h"
+#include "collective/sum_tree.h"
+
+namespace colla::collective {
+
+class Folder {
+ public:
+  // Of `type`, which `op` must support.
+  Folder(const SumTree& tree, DataType type, ReduceOp op);
+
+  // leaves[i] points to `count` elements of leaf i. The result goes to every one of `outs`, each
+  // of which may be the memory of a leaf.
+  void operator()(std::span<const std::byte* const> leaves, std::span<std::byte* const> outs,
+                  std::size_t count) const;
+
+ private:
+  void foldBlock(std::span<const std::byte* const> leaves, std::size_t offset, std::byte* out,
+                 std::size_t count) const;
+
+  const SumTree& tree_;
+  const Kernels& kernels_;
+  std::size_t elementSize_;
+};
+
+}  // namespace colla::collective

@@ -1,0 +1,128 @@
+#include "colla/group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <mutex>
+
+#include "base/crc32c.h"
+#include "collective/group_core.h"
+#include "colla/collectives.h"
+
+namespace colla {
+namespace {
+
+// Messages between two ranks have numbers of their own, apart from the collectives'.
+constexpr std::uint32_t kMessageBit = 1U << 31;
+
+Status move(GroupCore& core, bool outgoing, ConstBuffer data, int rank, std::uint32_t tag,
+            std::chrono::milliseconds timeout) {
+  if (rank < 0 || rank >= core.size() || rank == core.rank()) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("rank {} is not another rank of this group (0 to {}, without {})", rank,
+                        core.size() - 1, core.rank())};
+  }
+  const auto& options = core.options();
+  const int peer = options.members[rank];
+  const transport::Envelope envelope{
+      .group = options.id | kMessageBit,
+      .sequence = tag,
+      .step = core.nextMessage(outgoing, peer, tag),
+      .call = collective::encode({.operation = collective::Operation::kMessage})};
+  transport::Request request;
+  if (outgoing) {
+    options.transport->send(peer, envelope, data.bytes(), request);
+  } else {
+    auto* bytes = const_cast<std::byte*>(data.data());  // From a Buffer: see recv().
+    options.transport->recv(peer, envelope, {bytes, data.bytes().size()}, request);
+  }
+  transport::Request* const pending = &request;
+  const Status status =
+      options.transport->wait(std::span(&pending, 1), core.deadlineFor(timeout));
+  return status.withContext(
+      fmt::format("{} {}", outgoing ? "send to" : "receive from", options.names[rank]));
+}
+
+}  // namespace
+
+struct Handle::State {
+  mutable std::mutex mutex;
+  mutable std::condition_variable changed;
+  bool done = false;
+  Status status;
+};
+
+bool Handle::done() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->done;
+}
+
+Status Handle::wait() const {
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [this] { return state_->done; });
+  return state_->status;
+}
+
+Group::Group(std::unique_ptr<GroupCore> core) : core_(std::move(core)) {}
+Group::~Group() { core_->close(); }
+
+int Group::rank() const { return core_->rank(); }
+int Group::size() const { return core_->size(); }
+
+Result<std::unique_ptr<Group>> Group::subgroup(std::span<const int> ranks) {
+  const auto& options = core_->options();
+  GroupCore::Options wanted = options;
+  wanted.members.clear();
+  wanted.names.clear();
+  wanted.rank = -1;
+  for (const int rank : ranks) {
+    if (rank < 0 || rank >= core_->size() || std::ranges::count(ranks, rank) != 1) {
+      return {StatusCode::kInvalidArgument,
+              fmt::format("rank {} is not one of 0 to {}, or is named twice", rank,
+                          core_->size() - 1)};
+    }
+    if (rank == core_->rank()) wanted.rank = static_cast<int>(wanted.members.size());
+    wanted.members.push_back(options.members[rank]);
+    wanted.names.push_back(options.names[rank]);
+  }
+  if (wanted.rank < 0) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("rank {} is not a member of the subgroup that it asks for", core_->rank())};
+  }
+  // The same on every member, because each of them has asked for these members as often.
+  const std::array<std::uint32_t, 2> seed = {options.id, core_->nextSubgroup(wanted.members)};
+  const std::uint32_t crc =
+      crc32c(std::as_bytes(std::span(wanted.members)), crc32c(std::as_bytes(std::span(seed))));
+  wanted.id = crc & ~kMessageBit;
+  const auto timeout = options.timeout;
+  COLLA_TRY_ASSIGN(auto core, GroupCore::create(std::move(wanted), Deadline::after(timeout)));
+  return std::make_unique<Group>(std::move(core));
+}
+
+Handle Group::async(std::function<Status(Group&)> operation) {
+  auto state = std::make_shared<Handle::State>();
+  core_->enqueue([this, operation = std::move(operation)] { return operation(*this); },
+                 [state](Status status) {
+                   {
+                     const std::lock_guard lock(state->mutex);
+                     state->status = std::move(status);
+                     state->done = true;
+                   }
+                   state->changed.notify_all();
+                 });
+  return Handle(std::move(state));
+}
+
+Status send(Group& group, ConstBuffer data, int to, std::uint32_t tag,
+            const CollectiveOptions& options) {
+  return move(group.core(), /*outgoing=*/true, data, to, tag, options.timeout);
+}
+
+Status recv(Group& group, Buffer data, int from, std::uint32_t tag,
+            const CollectiveOptions& options) {
+  return move(group.core(), /*outgoing=*/false, data, from, tag, options.timeout);
+}
+
+}  // namespace colla

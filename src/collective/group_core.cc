@@ -1,0 +1,150 @@
+#include "collective/group_core.h"
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "collective/algorithms.h"
+#include "collective/messages.h"
+
+namespace colla {
+namespace {
+
+// After these the ranks no longer agree on what comes next.
+bool breaksGroup(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kOk:
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kUnsupported:
+      return false;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+GroupCore::GroupCore(Options options)
+    : options_(std::move(options)), tree_(collective::SumTree::ofRanks(size())) {}
+
+Result<std::unique_ptr<GroupCore>> GroupCore::create(Options options, Deadline deadline) {
+  std::unique_ptr<GroupCore> core(new GroupCore(std::move(options)));
+  const Options& o = core->options_;
+  if (core->size() > 1 && o.transport->sharedMemory() != nullptr) {
+    COLLA_TRY_ASSIGN(core->board_, collective::Board::create(*o.transport, o.id, o.members, o.rank,
+                                                             o.names, deadline));
+  } else if (core->size() > 1) {
+    COLLA_TRY(core->meet(deadline));
+  }
+  return core;
+}
+
+// Links every rank to the others (few), or to enough of them that news spreads (many): when the
+// group breaks, everybody can be told.
+Status GroupCore::meet(Deadline deadline) {
+  const transport::Call call = collective::encode(
+      {.operation = collective::Operation::kSubgroup, .count = static_cast<std::uint64_t>(size())});
+  Turn turn{*this, 0, call, deadline};
+  if (size() > collective::kFewRanks) return collective::barrierMessages(turn);
+  collective::Messages messages(turn);
+  for (int other = 0; other < size(); ++other) {
+    if (other == rank()) continue;
+    messages.recv(other, 0, {});
+    messages.send(other, 0, {});
+  }
+  return messages.wait();
+}
+
+void GroupCore::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  if (progress_.joinable()) progress_.join();
+}
+
+Status GroupCore::begin(Turn& turn) {
+  std::unique_lock lock(mutex_);
+  const bool nested = progress_.get_id() == std::this_thread::get_id();
+  if (!nested) {
+    // Operations that are under way have deadlines of their own, so this ends.
+    changed_.wait(lock, [this] { return !busy_ && queue_.empty(); });
+  }
+  if (!broken_.ok()) {
+    return {StatusCode::kGroupBroken, fmt::format("the group is broken: {}", toString(broken_)),
+            broken_.peer()};
+  }
+  busy_ = true;
+  turn.sequence = ++sequence_;
+  return {};
+}
+
+Status GroupCore::end(Status status) {
+  if (breaksGroup(status)) {
+    if (board_ != nullptr) board_->breakUp(status);
+    if (options_.transport != nullptr) {
+      options_.transport->abort(options_.id, status, options_.members);
+    }
+  }
+  const bool nested = progress_.get_id() == std::this_thread::get_id();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!nested) busy_ = false;
+    if (breaksGroup(status) && broken_.ok()) broken_ = status;
+  }
+  changed_.notify_all();
+  return status;
+}
+
+// Takes its place in the sequence, so that the others, if they go on, are told at once; where all
+// ranks refuse alike, nobody waits and the group stays whole.
+Status GroupCore::refuse(Turn& turn, const Status& refusal) {
+  if (board_ != nullptr) {
+    board_->draft(turn.sequence, turn.call);
+    board_->post(turn.sequence);
+  } else {
+    collective::Messages(turn).tellAll();
+  }
+  return refusal;
+}
+
+void GroupCore::enqueue(std::function<Status()> operation, std::function<void(Status)> done) {
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back({std::move(operation), std::move(done)});
+    if (!progress_.joinable()) {
+      progress_ = std::thread([this] { serveQueueOnProgressThread(); });
+    }
+  }
+  changed_.notify_all();
+}
+
+void GroupCore::serveQueueOnProgressThread() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return (!queue_.empty() && !busy_) || closing_; });
+    if (queue_.empty()) return;  // Closing, and everything done.
+    busy_ = true;
+    Task task = std::move(queue_.front());
+    lock.unlock();
+    task.done(task.operation());
+    task = {};  // Frees what the operation held before anybody is told.
+    lock.lock();
+    queue_.pop_front();
+    busy_ = false;
+    changed_.notify_all();
+  }
+}
+
+std::uint32_t GroupCore::nextMessage(bool outgoing, int peer, std::uint32_t tag) {
+  const std::uint64_t key = (static_cast<std::uint64_t>(peer) << 32) | tag;
+  const std::lock_guard lock(mutex_);
+  return messages_[{key, outgoing}]++;
+}
+
+std::uint32_t GroupCore::nextSubgroup(const std::vector<int>& members) {
+  const std::lock_guard lock(mutex_);
+  return subgroups_[members]++;
+}
+
+}  // namespace colla

@@ -1,0 +1,110 @@
+// The inside of a Group: its members, its turn-taking, and what its algorithms work with.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/deadline.h"
+#include "collective/board.h"
+#include "collective/call.h"
+#include "collective/sum_tree.h"
+#include "colla/group.h"
+#include "transport/transport.h"
+
+namespace colla {
+
+class GroupCore {
+ public:
+  struct Options {
+    transport::Transport* transport = nullptr;  // Outlives the group.
+    std::uint32_t id = 0;                       // The same on every rank, unlike other groups'.
+    std::vector<int> members;                   // Transport numbers, in the order of ranks.
+    int rank = 0;
+    std::vector<std::string> names;  // Of the members, for messages.
+    std::chrono::milliseconds timeout{300'000};
+    Algorithm algorithm = Algorithm::kAuto;
+  };
+
+  // One collective under way on this rank: what its algorithm needs to know.
+  struct Turn {
+    GroupCore& group;
+    std::uint64_t sequence;
+    transport::Call call;
+    Deadline deadline;
+  };
+
+  // Meets the other members, each of which calls it too.
+  static Result<std::unique_ptr<GroupCore>> create(Options options, Deadline deadline);
+  ~GroupCore() { close(); }
+  // Carries out what was enqueued and ends the progress thread.
+  void close();
+
+  int rank() const { return options_.rank; }
+  int size() const { return static_cast<int>(options_.members.size()); }
+  const Options& options() const { return options_; }
+  const collective::SumTree& tree() const { return tree_; }  // One slice per rank.
+  // Null where the members share no memory.
+  collective::Board* board() { return board_.get(); }
+  Deadline deadlineFor(std::chrono::milliseconds timeout) const {
+    return Deadline::after(timeout.count() > 0 ? timeout : options_.timeout);
+  }
+
+  // Carries out one collective when its turn has come. `refusal` is what this rank has against
+  // its own arguments: then it only tells the others, and returns it.
+  template <typename Body>
+  Status run(const collective::CallArguments& arguments, std::chrono::milliseconds timeout,
+             const Status& refusal, const Body& body) {
+    const transport::Call call = collective::encode(
+        refusal.ok() ? arguments : collective::CallArguments{});
+    Turn turn{*this, 0, call, deadlineFor(timeout)};
+    COLLA_TRY(begin(turn));
+    return end(refusal.ok() ? body(turn) : refuse(turn, refusal));
+  }
+
+  // Behind what was started before; `done` is called on the progress thread.
+  void enqueue(std::function<Status()> operation, std::function<void(Status)> done);
+
+  // The next number of a message to (or from) `peer` with `tag`.
+  std::uint32_t nextMessage(bool outgoing, int peer, std::uint32_t tag);
+  // The next number of a subgroup of `members`.
+  std::uint32_t nextSubgroup(const std::vector<int>& members);
+
+ private:
+  explicit GroupCore(Options options);
+  Status meet(Deadline deadline);
+  Status begin(Turn& turn);
+  Status end(Status status);
+  Status refuse(Turn& turn, const Status& refusal);
+  void serveQueueOnProgressThread();
+
+  const Options options_;
+  const collective::SumTree tree_;
+  std::unique_ptr<collective::Board> board_;
+
+  struct Task {
+    std::function<Status()> operation;
+    std::function<void(Status)> done;
+  };
+  std::mutex mutex_;  // Guards what follows.
+  std::condition_variable changed_;
+  bool busy_ = false;  // A collective, or a task of the progress thread, is under way.
+  std::uint64_t sequence_ = 0;
+  Status broken_;
+  std::deque<Task> queue_;
+  bool closing_ = false;
+  std::thread progress_;
+  std::map<std::pair<std::uint64_t, bool>, std::uint32_t> messages_;
+  std::map<std::vector<int>, std::uint32_t> subgroups_;
+};
+
+}  // namespace colla

@@ -1,0 +1,30 @@
+// The arithmetic of a reduction, element by element.
+//
+// An element's result depends on its values alone, never on its place: vector body and tail use
+// the same operations, and nothing is contracted. Built for more than one instruction set; all
+// give the same bits, and the best that this CPU has is chosen at the first call.
+#pragma once
+
+#include <cstddef>
+
+#include "colla/collectives.h"
+#include "colla/data_type.h"
+
+namespace colla::collective {
+
+struct Kernels {
+  // out[i] = left[i] op right[i]. `out` may be either operand.
+  void (*combine)(void* out, const void* left, const void* right, std::size_t count);
+  // The same for the root of the tree: sums start from +0.0, averages are divided by `divisor`.
+  void (*combineRoot)(void* out, const void* left, const void* right, std::size_t count,
+                      double divisor);
+  // The root of a tree with one leaf.
+  void (*finish)(void* out, const void* in, std::size_t count, double divisor);
+};
+
+// Whether `op` is defined for `type`: an average of integers is not.
+bool supported(DataType type, ReduceOp op);
+// For a supported pair.
+const Kernels& kernelsFor(DataType type, ReduceOp op);
+
+}  // namespace colla::collective

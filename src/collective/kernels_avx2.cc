@@ -1,0 +1,9 @@
+// Built with -mavx2: called only where the CPU has it.
+#include "collective/kernels_body.h"
+
+namespace colla::collective {
+
+// Null when the pair is not supported.
+const Kernels* avx2Kernels(DataType type, ReduceOp op) { return lookUp(type, op); }
+
+}  // namespace colla::collective

@@ -1,0 +1,200 @@
+// The kernels themselves, compiled once per instruction set (kernels_baseline.cc,
+// kernels_avx2.cc): everything here is in an unnamed namespace, so that the linker can't mix the
+// versions up. Loops are written for the compiler's vectoriser: no branches, no calls.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "collective/kernels.h"
+
+namespace colla::collective {
+namespace {
+
+// How a stored element becomes a number to compute with, and back.
+template <typename T>
+struct Convert {
+  static T load(T value) { return value; }
+  static T store(T value) { return value; }
+};
+
+template <>
+struct Convert<BFloat16> {
+  static float load(BFloat16 value) {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
+  }
+  static BFloat16 store(float value) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    const std::uint32_t quietNan = (bits >> 16) | 0x40;
+    const bool nan = (bits & 0x7fffffff) > 0x7f800000;
+    return {static_cast<std::uint16_t>(nan ? quietNan : rounded)};
+  }
+};
+
+template <>
+struct Convert<Float16> {
+  // Exponent and mantissa move into place as an integer; one multiplication by 2^112 corrects
+  // the bias and normalises subnormals. Exact.
+  static float load(Float16 value) {
+    const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & 0x8000) << 16;
+    const std::uint32_t rest = static_cast<std::uint32_t>(value.bits & 0x7fff) << 13;
+    const float scaled = std::bit_cast<float>(rest) * 0x1p112f;
+    const std::uint32_t special = rest | 0x7f800000;  // Infinity and NaN.
+    const std::uint32_t magnitude =
+        rest >= 0x0f800000 ? special : std::bit_cast<std::uint32_t>(scaled);
+    return std::bit_cast<float>(magnitude | sign);
+  }
+  // Rounds to nearest, ties to even: for subnormals by adding a constant whose last place is the
+  // smallest half, for the others by integer arithmetic.
+  static Float16 store(float value) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t sign = (bits >> 16) & 0x8000;
+    const std::uint32_t rest = bits & 0x7fffffff;
+    constexpr float kMagic = 0.5f;  // 2^-1: its last place is 2^-24.
+    const std::uint32_t subnormal =
+        std::bit_cast<std::uint32_t>(std::bit_cast<float>(rest) + kMagic) -
+        std::bit_cast<std::uint32_t>(kMagic);
+    const std::uint32_t normal = (rest + 0xc8000fff + ((rest >> 13) & 1)) >> 13;
+    const std::uint32_t finite = rest < 0x38800000 ? subnormal : (normal & 0xffff);
+    const std::uint32_t overflow = rest > 0x7f800000 ? 0x7e00 : 0x7c00;
+    return {static_cast<std::uint16_t>(sign | (rest >= 0x477ff000 ? overflow : finite))};
+  }
+};
+
+template <typename T>
+using Number = decltype(Convert<T>::load(T{}));
+
+// Integers wrap: computed without sign, where that is defined.
+template <typename N>
+N add(N left, N right) {
+  if constexpr (std::is_integral_v<N>) {
+    using U = std::make_unsigned_t<N>;
+    return static_cast<N>(static_cast<U>(static_cast<U>(left) + static_cast<U>(right)));
+  } else {
+    return left + right;
+  }
+}
+template <typename N>
+N multiply(N left, N right) {
+  if constexpr (std::is_integral_v<N>) {
+    // Through 64 bits, so that the product of two promoted 16-bit values cannot overflow an int.
+    return static_cast<N>(static_cast<std::uint64_t>(left) * static_cast<std::uint64_t>(right));
+  } else {
+    return left * right;
+  }
+}
+
+template <ReduceOp op, typename N>
+N apply(N left, N right) {
+  if constexpr (op == ReduceOp::kSum || op == ReduceOp::kAverage) return add(left, right);
+  if constexpr (op == ReduceOp::kProduct) return multiply(left, right);
+  // A NaN on either side is the result.
+  if constexpr (op == ReduceOp::kMin) return (left < right) | (left != left) ? left : right;
+  if constexpr (op == ReduceOp::kMax) return (left > right) | (left != left) ? left : right;
+}
+
+template <ReduceOp op, typename N>
+N root(N value, N divisor) {
+  if constexpr (std::is_floating_point_v<N> && op == ReduceOp::kSum) return value + N{0};
+  if constexpr (op == ReduceOp::kAverage) return (value + N{0}) / divisor;
+  return value;
+}
+
+template <typename T, ReduceOp op>
+struct Loops {
+  static void combine(void* out, const void* left, const void* right, std::size_t count) {
+    auto* o = static_cast<T*>(out);
+    const auto* l = static_cast<const T*>(left);
+    const auto* r = static_cast<const T*>(right);
+#pragma GCC ivdep
+    for (std::size_t i = 0; i < count; ++i) {
+      o[i] = Convert<T>::store(apply<op>(Convert<T>::load(l[i]), Convert<T>::load(r[i])));
+    }
+  }
+  // A 16-bit sum is rounded before it is divided: once at each node, and once for the division.
+  static void combineRoot(void* out, const void* left, const void* right, std::size_t count,
+                          double divisor) {
+    auto* o = static_cast<T*>(out);
+    const auto* l = static_cast<const T*>(left);
+    const auto* r = static_cast<const T*>(right);
+    const auto d = static_cast<Number<T>>(divisor);
+#pragma GCC ivdep
+    for (std::size_t i = 0; i < count; ++i) {
+      const T node = Convert<T>::store(apply<op>(Convert<T>::load(l[i]), Convert<T>::load(r[i])));
+      o[i] = Convert<T>::store(root<op>(Convert<T>::load(node), d));
+    }
+  }
+  static void finish(void* out, const void* in, std::size_t count, double divisor) {
+    auto* o = static_cast<T*>(out);
+    const auto* v = static_cast<const T*>(in);
+    const auto d = static_cast<Number<T>>(divisor);
+#pragma GCC ivdep
+    for (std::size_t i = 0; i < count; ++i) {
+      o[i] = Convert<T>::store(root<op>(Convert<T>::load(v[i]), d));
+    }
+  }
+  static constexpr Kernels kTable{combine, combineRoot, finish};
+};
+
+// Booleans are bytes of 0 or 1: "or" is their maximum and "and" their minimum.
+template <>
+struct Loops<bool, ReduceOp::kSum> : Loops<std::uint8_t, ReduceOp::kMax> {};
+template <>
+struct Loops<bool, ReduceOp::kMax> : Loops<std::uint8_t, ReduceOp::kMax> {};
+template <>
+struct Loops<bool, ReduceOp::kProduct> : Loops<std::uint8_t, ReduceOp::kMin> {};
+template <>
+struct Loops<bool, ReduceOp::kMin> : Loops<std::uint8_t, ReduceOp::kMin> {};
+
+template <typename T>
+const Kernels* ofType(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return &Loops<T, ReduceOp::kSum>::kTable;
+    case ReduceOp::kAverage:
+      if constexpr (std::is_floating_point_v<Number<T>>) {
+        return &Loops<T, ReduceOp::kAverage>::kTable;
+      } else {
+        return nullptr;
+      }
+    case ReduceOp::kMin:
+      return &Loops<T, ReduceOp::kMin>::kTable;
+    case ReduceOp::kMax:
+      return &Loops<T, ReduceOp::kMax>::kTable;
+    case ReduceOp::kProduct:
+      return &Loops<T, ReduceOp::kProduct>::kTable;
+  }
+  return nullptr;
+}
+
+const Kernels* lookUp(DataType type, ReduceOp op) {
+  switch (type) {
+    case DataType::kFloat32:
+      return ofType<float>(op);
+    case DataType::kFloat64:
+      return ofType<double>(op);
+    case DataType::kBFloat16:
+      return ofType<BFloat16>(op);
+    case DataType::kFloat16:
+      return ofType<Float16>(op);
+    case DataType::kInt8:
+      return ofType<std::int8_t>(op);
+    case DataType::kInt16:
+      return ofType<std::int16_t>(op);
+    case DataType::kInt32:
+      return ofType<std::int32_t>(op);
+    case DataType::kInt64:
+      return ofType<std::int64_t>(op);
+    case DataType::kUInt8:
+      return ofType<std::uint8_t>(op);
+    case DataType::kBool:
+      return ofType<bool>(op);
+  }
+  return nullptr;
+}
+
+}  // namespace
+}  // namespace colla::collective

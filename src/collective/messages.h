@@ -1,0 +1,39 @@
+// The messages of one collective on one rank: posted in any number, then waited for together.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "collective/group_core.h"
+
+namespace colla::collective {
+
+class Messages {
+ public:
+  explicit Messages(GroupCore::Turn& turn) : turn_(turn) {}
+  // Withdraws what nobody waited for.
+  ~Messages();
+  Messages(const Messages&) = delete;
+  Messages& operator=(const Messages&) = delete;
+
+  // `step` tells the messages between two ranks apart within this operation.
+  void send(int rank, std::uint32_t step, std::span<const std::byte> data);
+  void recv(int rank, std::uint32_t step, std::span<std::byte> data);
+  // Until everything that was posted is done.
+  Status wait();
+
+  // Lets the others know what this rank called, without taking part.
+  void tellAll();
+
+ private:
+  transport::Envelope envelope(std::uint32_t step) const;
+  Status explain(const Status& status);
+
+  GroupCore::Turn& turn_;
+  std::deque<transport::Request> requests_;
+  std::vector<transport::Request*> pending_;
+};
+
+}  // namespace colla::collective

@@ -1,0 +1,49 @@
+// What every allreduce algorithm is given, and how they cut a buffer among ranks.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+#include "collective/group_core.h"
+#include "collective/sum_tree.h"
+#include "colla/buffer.h"
+#include "colla/collectives.h"
+
+namespace colla::collective {
+
+struct Reduction {
+  GroupCore::Turn& turn;
+  const SumTree& tree;
+  std::span<const ConstBuffer> partials;  // This rank's leaves, each as long as `result`.
+  Buffer result;                          // May be the memory of a partial.
+  ReduceOp op;
+};
+
+// Bytes [begin, end) of a buffer.
+struct Range {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::size_t size() const { return end - begin; }
+};
+
+inline constexpr std::size_t kLine = 64;
+
+// Up to this many ranks everybody talks to everybody; beyond it, messages take O(log n) rounds.
+inline constexpr int kFewRanks = 8;
+
+// Chunk number `index` of `parts` equal ones. They start on multiples of a cache line, so that no
+// line has two writers and no element is cut.
+inline Range chunkOf(std::size_t bytes, std::size_t parts, std::size_t index) {
+  const std::size_t size = ((bytes + parts - 1) / parts + kLine - 1) / kLine * kLine;
+  return {std::min(bytes, size * index), std::min(bytes, size * (index + 1))};
+}
+
+inline std::span<std::byte> bytesOf(Buffer buffer, Range range) {
+  return buffer.bytes().subspan(range.begin, range.size());
+}
+inline std::span<const std::byte> bytesOf(ConstBuffer buffer, Range range) {
+  return buffer.bytes().subspan(range.begin, range.size());
+}
+
+}  // namespace colla::collective

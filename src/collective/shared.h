@@ -1,0 +1,27 @@
+// Collectives over shared memory: every rank sees the others' buffers where they lie, or, where
+// they are private, through a staging area that stays in cache.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+
+#include "collective/group_core.h"
+#include "collective/reduction.h"
+
+namespace colla::collective {
+
+Status allreduceShared(const Reduction& reduction);
+
+// Shows every rank's `source` to all the others, a window at a time.
+//
+// consume(begin, end, at): bytes [begin, end) are in sight; at[r] points to byte `begin` of rank
+// r's source, of which lengthOf(r) bytes exist. lengthOf is called once everybody has arrived; a
+// rank may show nothing. `largest` is a length that no source exceeds, the same on every rank,
+// or ~0 when a rank can't know.
+using Consume = std::function<void(std::size_t begin, std::size_t end,
+                                   std::span<const std::byte* const> at)>;
+Status showAll(GroupCore::Turn& turn, std::span<const std::byte> source, std::size_t largest,
+               const std::function<std::size_t(int rank)>& lengthOf, const Consume& consume);
+
+}  // namespace colla::collective

@@ -1,0 +1,308 @@
+#include "transport/messenger.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "base/log.h"
+#include "transport/ring_stream.h"
+
+namespace colla::transport {
+namespace {
+
+// How long bytes that nobody waits for (an abort) may hold up the end.
+constexpr std::chrono::seconds kLastFlush{1};
+// Rounds of moving bytes before the leader looks at those that did not move.
+constexpr int kRoundsAwake = 16;
+constexpr std::size_t kLoopBytes = 256 << 10;
+
+std::vector<std::string> namesOf(const std::vector<Peer>& peers) {
+  std::vector<std::string> names;
+  for (const Peer& peer : peers) names.push_back(peer.name);
+  return names;
+}
+
+bool allDone(std::span<Request* const> requests) {
+  return std::ranges::all_of(requests, [](const Request* r) { return r->done(); });
+}
+bool failed(const Request* request) { return request->done() && !request->status().ok(); }
+// There is nothing left to wait for.
+bool settled(std::span<Request* const> requests) {
+  return allDone(requests) || std::ranges::any_of(requests, failed);
+}
+
+}  // namespace
+
+class COLLA_THREAD_ATTRIBUTE(scoped_lockable) Messenger::Turn {
+ public:
+  explicit Turn(Messenger& messenger) COLLA_ACQUIRE(messenger.mutex_) : mutex_(messenger.mutex_) {
+    messenger.posting_.fetch_add(1, std::memory_order_relaxed);
+    mutex_.lock();
+    messenger.posting_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  ~Turn() COLLA_RELEASE() { mutex_.unlock(); }
+
+ private:
+  Mutex& mutex_;
+};
+
+Messenger::Messenger(const Options& options, std::unique_ptr<Backend> backend)
+    : self_(options.self),
+      names_(namesOf(options.peers)),
+      connectionsPerPeer_(static_cast<std::size_t>(std::max(options.connections, 1))),
+      backend_(std::move(backend)),
+      links_(options.peers.size()) {
+  context_.epoch = options.epoch;
+}
+
+Messenger::~Messenger() {
+  const Turn turn(*this);
+  const Deadline deadline = Deadline::after(kLastFlush);
+  for (;;) {
+    pumpAll();
+    if (std::ranges::none_of(used_, [](const PeerLink* l) { return l->wantsWrite(); })) break;
+    if (deadline.expired()) break;
+    sleep(deadline);
+  }
+  for (PeerLink* l : used_) l->fail({StatusCode::kCancelled, "the transport was closed"});
+}
+
+void Messenger::send(int peer, const Envelope& envelope, std::span<const std::byte> data,
+                     Request& request) {
+  post(Direction::kSend, peer, envelope, const_cast<std::byte*>(data.data()), data.size(), request);
+}
+
+void Messenger::recv(int peer, const Envelope& envelope, std::span<std::byte> data,
+                     Request& request) {
+  post(Direction::kReceive, peer, envelope, data.data(), data.size(), request);
+}
+
+void Messenger::post(Direction direction, int peer, const Envelope& envelope, std::byte* data,
+                     std::size_t size, Request& request) {
+  request.start(peer, envelope, data, size);
+  if (peer < 0 || peer >= this->size()) {
+    request.finish({StatusCode::kInvalidArgument, fmt::format("there is no peer {}", peer)});
+    return;
+  }
+  const Turn turn(*this);
+  if (const auto it = context_.broken.find(envelope.group); it != context_.broken.end()) {
+    request.finish(it->second);
+    return;
+  }
+
+  PeerLink& l = link(peer);
+  const std::uint64_t before = context_.finished;
+  if (direction == Direction::kSend) {
+    l.send(request);
+  } else {
+    l.recv(request);
+  }
+  if (peer == self_) {
+    while (l.pump()) {
+    }
+  } else {
+    l.push();
+  }
+  takeAborts();
+  unwatched_ |= l.wantsWrite();
+  const std::uint64_t own = request.done() ? 1 : 0;
+  wakeOthers(/*finished=*/context_.finished - before > own);
+}
+
+Status Messenger::wait(std::span<Request* const> requests, Deadline deadline) {
+  const TimePoint since = std::chrono::steady_clock::now();
+  const auto firstError = [&] {
+    const auto it = std::ranges::find_if(requests, failed);
+    return it == requests.end() ? Status() : (*it)->status();
+  };
+  if (allDone(requests)) return firstError();
+
+  const Turn turn(*this);
+  const std::uint64_t before = context_.finished;
+  int pumped = Status::kNoPeer;
+  for (const Request* r : requests) {
+    if (!r->done() && std::exchange(pumped, r->peer()) != r->peer()) pump(link(r->peer()));
+  }
+  wakeOthers(context_.finished != before);
+
+  while (!settled(requests) && !deadline.expired()) {
+    if (leading_) {
+      ++followers_;
+      changed_.wait_for(mutex_, deadline.remaining());
+      --followers_;
+      continue;
+    }
+    leading_ = true;
+    lead(deadline);
+    leading_ = false;
+  }
+  // The lead is free, if this thread had it.
+  if (!leading_ && followers_ > 0) changed_.notify_all();
+
+  if (allDone(requests)) return firstError();
+  Status status = firstError();
+  const bool late = status.ok();
+  if (late) status = timeout(requests, since);
+  const Status withdrawn =
+      late ? status : Status(StatusCode::kCancelled, "another request of the same wait failed");
+  for (Request* r : requests) {
+    if (!r->done()) links_[static_cast<std::size_t>(r->peer())]->end(*r, withdrawn);
+  }
+  return status;
+}
+
+void Messenger::abort(std::uint32_t group, const Status& why, std::span<const int> peers) {
+  const std::vector<std::byte> note = encodeAbort(why);
+  const Turn turn(*this);
+  const std::uint64_t before = context_.finished;
+  for (const int peer : peers) {
+    if (peer < 0 || peer >= size() || peer == self_) continue;
+    PeerLink* const l = links_[static_cast<std::size_t>(peer)].get();
+    if (l == nullptr) continue;
+    l->sendAbort(group, note);
+    l->push();
+    unwatched_ |= l->wantsWrite();
+  }
+  takeAborts();
+  wakeOthers(context_.finished != before);
+}
+
+Status Messenger::aborted(std::uint32_t group) {
+  const Turn turn(*this);
+  const std::uint64_t before = context_.finished;
+  pumpAll();
+  wakeOthers(context_.finished != before);
+  const auto it = context_.broken.find(group);
+  return it == context_.broken.end() ? Status() : it->second;
+}
+
+PeerLink& Messenger::link(int peer) {
+  if (const auto& known = links_[static_cast<std::size_t>(peer)]) return *known;
+  PeerLink& l = addLink(peer);
+  if (peer < self_) {
+    backend_->connect(peer);
+    unwatched_ = true;
+    takeArrivals();
+  } else if (peer == self_) {
+    l.attach(makeLoopStream(kLoopBytes));
+  }
+  return l;
+}
+
+PeerLink& Messenger::addLink(int peer) {
+  const auto index = static_cast<std::size_t>(peer);
+  links_[index] = std::make_unique<PeerLink>(peer, names_[index], context_);
+  used_.push_back(links_[index].get());
+  return *links_[index];
+}
+
+void Messenger::pump(PeerLink& link) {
+  if (link.pump()) setMoving(link);
+  takeAborts();
+  if (!sleeping_) context_.closed.clear();
+}
+
+void Messenger::setMoving(PeerLink& link) {
+  if (std::ranges::find(moving_, &link) == moving_.end()) moving_.push_back(&link);
+}
+
+void Messenger::pumpAll() {
+  takeArrivals();
+  for (std::size_t i = 0; i < used_.size(); ++i) pump(*used_[i]);
+}
+
+void Messenger::takeArrivals() {
+  backend_->poll(arrivals_);
+  for (Backend::Arrival& arrival : arrivals_) {
+    PeerLink* l = links_[static_cast<std::size_t>(arrival.peer)].get();
+    if (l == nullptr) l = &addLink(arrival.peer);
+    if (arrival.stream == nullptr) {
+      // Of a connected peer the streams tell, once everything that came has been read.
+      if (!l->connected()) l->fail(std::move(arrival.status));
+    } else if (l->connections() == connectionsPerPeer_) {
+      log::warn("refusing one more connection of {}", l->name());
+    } else if (!l->lost()) {
+      l->attach(std::move(arrival.stream));
+      unwatched_ = true;
+      pump(*l);
+    }
+  }
+  arrivals_.clear();
+}
+
+void Messenger::takeAborts() {
+  while (!context_.aborts.empty()) {
+    const LinkContext::Abort abort = std::move(context_.aborts.back());
+    context_.aborts.pop_back();
+    if (!context_.broken.try_emplace(abort.group, abort.why).second) continue;
+    for (PeerLink* l : used_) l->breakGroup(abort.group, abort.why);
+  }
+}
+
+// One round: sleep until something can move, then move it.
+void Messenger::lead(Deadline until) {
+  const std::uint64_t before = context_.finished;
+  if (moving_.empty()) {
+    sleep(until);
+  } else if (++roundsAwake_ % kRoundsAwake == 0) {
+    sleep(Deadline::at(TimePoint::min()));
+  } else if (posting_.load(std::memory_order_relaxed) > 0) {
+    mutex_.unlock();
+    std::this_thread::yield();
+    mutex_.lock();
+  }
+  pumping_.clear();
+  pumping_.swap(moving_);
+  for (PeerLink* l : pumping_) pump(*l);
+  if (context_.finished != before && followers_ > 0) changed_.notify_all();
+}
+
+// Leaves in moving_ what can move now. The streams are alive until the end: closed ones are kept
+// in the context.
+void Messenger::sleep(Deadline until) {
+  watches_.clear();
+  watched_.clear();
+  for (PeerLink* l : used_) {
+    for (std::size_t c = 0; c < l->connections(); ++c) {
+      watches_.push_back({&l->stream(c), l->wantsWrite(c), false});
+      watched_.push_back(l);
+    }
+  }
+  unwatched_ = false;
+  sleeping_ = true;
+  mutex_.unlock();
+  backend_->sleep(watches_, until);
+  mutex_.lock();
+  sleeping_ = false;
+  context_.closed.clear();
+  for (std::size_t i = 0; i < watches_.size(); ++i) {
+    if (watches_[i].ready) setMoving(*watched_[i]);
+  }
+  takeArrivals();
+}
+
+// After this thread has moved something, and perhaps `finished` others' requests: the leader must
+// not sleep through what is there to do or to watch.
+void Messenger::wakeOthers(bool finished) {
+  if (sleeping_ && (finished || unwatched_ || !moving_.empty())) backend_->wake();
+  if (finished && followers_ > 0) changed_.notify_all();
+}
+
+Status Messenger::timeout(std::span<Request* const> requests, TimePoint since) const {
+  std::vector<int> peers;
+  for (const Request* r : requests) {
+    if (!r->done() && std::ranges::find(peers, r->peer()) == peers.end())
+      peers.push_back(r->peer());
+  }
+  std::string list;
+  for (const int peer : peers) {
+    list += (list.empty() ? "" : ", ") + names_[static_cast<std::size_t>(peer)];
+  }
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - since;
+  return {StatusCode::kTimeout, fmt::format("waited {:.1f} s for {}", waited.count(), list),
+          peers.front()};
+}
+
+}  // namespace colla::transport

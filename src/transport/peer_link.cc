@@ -1,0 +1,256 @@
+#include "transport/peer_link.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+
+namespace colla::transport {
+namespace {
+
+constexpr std::size_t kBatchBytes = 64 << 10;    // Of small messages, before a part's turn.
+constexpr std::size_t kControlLimit = 16 << 20;  // Replies that a peer provokes and never reads.
+constexpr std::size_t kFewestPartBytes = 64 << 10;
+constexpr int kBatchesPerPump = 2;
+
+// Parts of equal size, so that each connection gets its share.
+std::uint32_t partBytes(std::size_t size, std::size_t connections) {
+  const std::size_t share = (size / connections + 63) / 64 * 64;
+  return static_cast<std::uint32_t>(std::clamp(share, kFewestPartBytes, kPartLimit));
+}
+
+}  // namespace
+
+bool PeerLink::wantsWrite() const {
+  return std::ranges::any_of(connections_, [](const Connection& c) { return !c.writer.empty(); });
+}
+
+void PeerLink::attach(std::unique_ptr<Stream> stream) {
+  connections_.emplace_back(std::move(stream), context_.epoch);
+  if (connections_.size() > 1) return;
+  for (Request* r = announced_.first(); r != nullptr; r = RequestList::next(*r)) {
+    control(FrameKind::kAnnounce, r->envelope_, r->size_);
+  }
+  for (Request* r = receives_.first(); r != nullptr; r = RequestList::next(*r)) {
+    if (r->size_ > kEagerLimit) control(FrameKind::kReady, r->envelope_, r->size_);
+  }
+}
+
+void PeerLink::send(Request& request) {
+  if (lost()) return finish(request, lost_);
+  if (refusedAtOnce(request, /*sending=*/true)) return;
+  if (request.size_ <= kEagerLimit) return small_.pushBack(request);
+
+  const auto ready = std::ranges::find_if(
+      readies_, [&](const Message& m) { return sameMessage(m.envelope, request.envelope_); });
+  if (ready != readies_.end()) {
+    readies_.erase(ready);
+    parting_.pushBack(request);
+  } else {
+    announced_.pushBack(request);
+    if (connected()) control(FrameKind::kAnnounce, request.envelope_, request.size_);
+  }
+}
+
+void PeerLink::recv(Request& request) {
+  if (refusedAtOnce(request, /*sending=*/false)) return;
+  const auto message = std::ranges::find_if(
+      unexpected_, [&](const Message& m) { return sameMessage(m.envelope, request.envelope_); });
+  if (message != unexpected_.end()) {
+    const bool small = message->total <= kEagerLimit;
+    if (small) std::ranges::copy(message->data, request.data_);
+    drop(message);
+    if (small) return finish(request, {});
+  }
+  if (lost()) return finish(request, lost_);
+
+  receives_.pushBack(request);
+  if (request.size_ <= kEagerLimit || !connected()) return;
+  // The peer may still know of the same receive, which was withdrawn before anything came.
+  const auto known = std::ranges::find_if(withdrawn_, [&](const Withdrawn& w) {
+    return sameMessage(w.envelope, request.envelope_) && w.missing == request.size_ &&
+           w.total == request.size_ && w.envelope.call == request.envelope_.call;
+  });
+  if (known != withdrawn_.end()) {
+    withdrawn_.erase(known);
+  } else {
+    control(FrameKind::kReady, request.envelope_, request.size_);
+  }
+}
+
+void PeerLink::end(Request& request, Status status) {
+  if (request.list_ == &receives_ && request.size_ > kEagerLimit && connected()) {
+    for (Connection& c : connections_) {
+      if (c.filling != &request) continue;
+      c.reader.skip();
+      c.filling = nullptr;
+    }
+    if (const std::size_t missing = request.size_ - request.assigned_; missing > 0) {
+      withdrawn_.push_back({request.envelope_, request.size_, missing});
+    }
+  } else if (request.list_ == &filling_) {
+    for (Connection& c : connections_) {
+      if (c.filling != &request) continue;
+      // The rest comes into a copy, for another receive of the same message.
+      c.filling = nullptr;
+      if (newMessage(c.arriving, c.reader.frame(), request.size_).ok()) {
+        std::copy_n(request.data_, c.reader.arrived(), c.arriving.front().data.begin());
+        c.reader.into(c.arriving.front().data.data());
+      } else {
+        c.reader.skip();
+      }
+    }
+  } else if (request.list_ == &parting_) {
+    for (Connection& c : connections_) {
+      if (c.emptying != &request) continue;
+      c.writer.keepBody();
+      c.emptying = nullptr;
+    }
+    if (request.assigned_ == 0) readies_.push_back({request.envelope_, request.size_, {}});
+  }
+  finish(request, std::move(status));
+}
+
+void PeerLink::breakGroup(std::uint32_t group, const Status& why) {
+  forEachRequest([&](Request& r) {
+    if (r.envelope_.group == group) end(r, why);
+  });
+  for (auto it = unexpected_.begin(); it != unexpected_.end();) {
+    const auto message = it++;
+    if (message->envelope.group == group) drop(message);
+  }
+  std::erase_if(readies_, [&](const Message& m) { return m.envelope.group == group; });
+}
+
+void PeerLink::fail(Status status) {
+  if (lost()) return;
+  lost_ = std::move(status);
+  for (Connection& c : connections_) context_.closed.push_back(std::move(c.stream));
+  connections_.clear();
+  forEachRequest([&](Request& r) { finish(r, lost_); });
+  readies_.clear();
+  withdrawn_.clear();
+}
+
+void PeerLink::sendAbort(std::uint32_t group, std::span<const std::byte> why) {
+  if (!connected()) return;
+  const Frame frame{.kind = FrameKind::kAbort,
+                    .epoch = context_.epoch,
+                    .envelope = {group, 0, 0, {}},
+                    .total = why.size(),
+                    .length = static_cast<std::uint32_t>(why.size())};
+  connections_.front().writer.add(frame, why);
+}
+
+bool PeerLink::pump() {
+  bool progress = false;
+  const Status status = exchange(progress);
+  if (!status.ok()) {
+    if (status.code() != StatusCode::kPeerLost) {
+      log::warn("closing the connection with {}: {}", name_, status.message());
+    }
+    fail(Status(StatusCode::kPeerLost, fmt::format("{} is gone ({})", name_, status.message()),
+                peer_));
+    return true;
+  }
+  return progress;
+}
+
+// Reads come first: they say what there is to write, and by which connection.
+Status PeerLink::exchange(bool& progress) {
+  for (Connection& c : connections_) COLLA_TRY(readFrom(c, progress));
+  for (std::size_t i = 0; i < connections_.size(); ++i) {
+    const Status status = writeTo(i, progress);
+    if (status.ok()) continue;
+    // A peer that has closed may have said why, or have sent its last messages before.
+    bool more = true;
+    for (Connection& c : connections_) {
+      for (more = true; more;) {
+        more = false;
+        if (!readFrom(c, more).ok()) break;
+      }
+    }
+    return status;
+  }
+  return {};
+}
+
+void PeerLink::push() {
+  bool progress = false;
+  for (std::size_t i = 0; i < connections_.size(); ++i) {
+    if (!writeTo(i, progress).ok()) {
+      pump();  // Reads what is left and fails in the same way.
+      return;
+    }
+  }
+}
+
+Status PeerLink::writeTo(std::size_t index, bool& progress) {
+  Connection& c = connections_[index];
+  for (int batch = 0; batch < kBatchesPerPump; ++batch) {
+    if (!c.writer.busy() && !fillBatch(index)) return {};
+    COLLA_TRY_ASSIGN(const bool moved, c.writer.flush(*c.stream));
+    progress |= moved;
+    if (c.writer.busy()) {
+      if (c.writer.bytes() < kControlLimit) return {};
+      return {StatusCode::kRefused, "it does not read what it is sent"};
+    }
+
+    if (Request* r = std::exchange(c.emptying, nullptr)) {
+      r->moved_ += c.emptyingBytes;
+      if (r->moved_ == r->size_) finish(*r, {});
+    }
+    if (index == 0) {
+      while (Request* r = batched_.first()) finish(*r, {});
+    }
+  }
+  return {};
+}
+
+// Control frames are in the batch already. Then small messages, then one part of a large one.
+// The first part of a message goes by the first connection: whoever has all the parts has seen
+// the announcement that went before it.
+bool PeerLink::fillBatch(std::size_t index) {
+  Connection& c = connections_[index];
+  while (index == 0 && !small_.empty() && c.writer.bytes() < kBatchBytes) {
+    Request& r = *small_.first();
+    c.writer.add(frameOf(FrameKind::kData, r), {r.data_, r.size_});
+    batched_.pushBack(r);
+  }
+  for (Request* r = parting_.first(); r != nullptr; r = RequestList::next(*r)) {
+    if (r->assigned_ == r->size_ || (r->assigned_ == 0 && index != 0)) continue;
+    Frame frame = frameOf(FrameKind::kPart, *r);
+    frame.offset = r->assigned_;
+    frame.length = static_cast<std::uint32_t>(
+        std::min<std::size_t>(partBytes(r->size_, connections_.size()), r->size_ - r->assigned_));
+    c.writer.addInPlace(frame, r->data_ + r->assigned_);
+    c.emptying = r;
+    c.emptyingBytes = frame.length;
+    r->assigned_ += frame.length;
+    break;
+  }
+  return !c.writer.empty();
+}
+
+void PeerLink::control(FrameKind kind, const Envelope& envelope, std::uint64_t total) {
+  connections_.front().writer.add(
+      {.kind = kind, .epoch = context_.epoch, .envelope = envelope, .total = total}, {});
+}
+
+Frame PeerLink::frameOf(FrameKind kind, const Request& request) const {
+  return {.kind = kind,
+          .epoch = context_.epoch,
+          .envelope = request.envelope_,
+          .total = request.size_,
+          .length = kind == FrameKind::kData ? static_cast<std::uint32_t>(request.size_) : 0};
+}
+
+void PeerLink::finish(Request& request, Status status) {
+  RequestList::remove(request);
+  ++context_.finished;
+  request.finish(std::move(status));
+}
+
+}  // namespace colla::transport

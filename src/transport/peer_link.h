@@ -1,0 +1,171 @@
+// Everything that is under way with one peer, and the rules by which sends, receives and what
+// arrives find each other.
+//
+// A message is matched by group, sequence and step. Whatever has the group and sequence of a
+// request but another call, or is the same message with another size, ends the requests of that
+// group and sequence with kMismatch on both sides: the two peers have called different things.
+//
+// Not thread safe: the Messenger's lock guards it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "colla/status.h"
+#include "transport/frame_stream.h"
+#include "transport/request_list.h"
+#include "transport/transport.h"
+
+namespace colla::transport {
+
+// The same operation of two peers.
+inline bool sameOperation(const Envelope& a, const Envelope& b) {
+  return a.group == b.group && a.sequence == b.sequence;
+}
+inline bool sameMessage(const Envelope& a, const Envelope& b) {
+  return sameOperation(a, b) && a.step == b.step;
+}
+
+// What the links of one Messenger share.
+struct LinkContext {
+  std::uint32_t epoch = 0;
+  // Of messages that came before anybody asked for them, per peer.
+  std::size_t unexpectedLimit = std::size_t{256} << 20;
+
+  struct Abort {
+    std::uint32_t group;
+    Status why;
+  };
+  std::map<std::uint32_t, Status> broken;  // Groups, and why.
+  std::vector<Abort> aborts;               // Heard of, and not in `broken` yet.
+  std::uint64_t finished = 0;              // Requests, ever.
+  // Streams of lost peers: another thread may still sleep on them.
+  std::vector<std::unique_ptr<Stream>> closed;
+};
+
+class PeerLink {
+ public:
+  PeerLink(int peer, std::string name, LinkContext& context)
+      : peer_(peer), name_(std::move(name)), context_(context) {}
+  PeerLink(const PeerLink&) = delete;
+  PeerLink& operator=(const PeerLink&) = delete;
+
+  const std::string& name() const { return name_; }
+  bool connected() const { return !connections_.empty(); }
+  bool lost() const { return !lost_.ok(); }
+  std::size_t connections() const { return connections_.size(); }
+  Stream& stream(std::size_t connection) { return *connections_[connection].stream; }
+  // The stream had no room for all that is to be sent.
+  bool wantsWrite(std::size_t connection) const { return !connections_[connection].writer.empty(); }
+  bool wantsWrite() const;
+
+  // One more connection. What was posted before the first one starts now.
+  void attach(std::unique_ptr<Stream> stream);
+
+  void send(Request& request);
+  void recv(Request& request);
+  // Ends a request that is under way, wherever it stands; its bytes are not touched afterwards.
+  void end(Request& request, Status status);
+  // Ends all there is of a broken group.
+  void breakGroup(std::uint32_t group, const Status& why);
+  // Ends everything, now and later, except for the receipt of what has already come.
+  void fail(Status status);
+  // Tells the peer that a group is broken.
+  void sendAbort(std::uint32_t group, std::span<const std::byte> why);
+
+  // Reads and writes as far as the streams go, up to a fair share; whether anything moved.
+  bool pump();
+  // The writing half of it, for what was just posted.
+  void push();
+
+ private:
+  // A message that came before its receive, or (when large) the news that it could come.
+  struct Message {
+    Envelope envelope;
+    std::uint64_t total = 0;
+    std::vector<std::byte> data;
+  };
+  struct Connection {
+    Connection(std::unique_ptr<Stream> s, std::uint32_t epoch)
+        : stream(std::move(s)), reader(epoch) {}
+    std::unique_ptr<Stream> stream;
+    FrameReader reader;
+    FrameWriter writer;
+    Request* filling = nullptr;     // The receive that the body being read belongs to.
+    std::list<Message> arriving;    // Or the message, when nobody has asked for it.
+    Request* emptying = nullptr;    // The send that the body being written belongs to,
+    std::size_t emptyingBytes = 0;  // and how much of it that is.
+  };
+  // A receive that was withdrawn after the peer was told to send: what still comes is dropped.
+  struct Withdrawn {
+    Envelope envelope;
+    std::uint64_t total;
+    std::uint64_t missing;
+  };
+
+  // Incoming frames (peer_link_incoming.cc).
+  Status readFrom(Connection& connection, bool& progress);
+  Status onHeader(Connection& connection);
+  Status onBody(Connection& connection);
+  Status onData(Connection& connection, const Frame& frame);
+  Status onPart(Connection& connection, const Frame& frame);
+  Status onAnnounce(const Frame& frame);
+  Status onReady(const Frame& frame);
+  void onRefuse(const Frame& frame);
+  Status newMessage(std::list<Message>& into, const Frame& frame, std::size_t bytes);
+  void store(std::list<Message>& message);
+  void drop(std::list<Message>::iterator message);
+  // Whether `frame` does not fit what this side has called; then both sides' requests end.
+  bool conflicts(const Frame& frame);
+  // A request that does not fit what the peer is known to have called ends here.
+  bool refusedAtOnce(Request& request, bool sending);
+  Status mismatch(const Envelope& ours, std::uint64_t size, const Envelope& theirs,
+                  std::uint64_t total) const;
+  bool endOperation(const Envelope& theirs, const Status& why);
+
+  Status writeTo(std::size_t index, bool& progress);
+  bool fillBatch(std::size_t index);
+  Status exchange(bool& progress);
+  void control(FrameKind kind, const Envelope& envelope, std::uint64_t total);
+  Frame frameOf(FrameKind kind, const Request& request) const;
+  void finish(Request& request, Status status);
+  static Request* find(const RequestList& list, const Envelope& envelope);
+  // `visit` may end the request that it is given.
+  template <typename Visit>
+  void forEachRequest(const Visit& visit) {
+    for (RequestList* list : {&receives_, &filling_, &small_, &batched_, &announced_, &parting_}) {
+      for (Request* r = list->first(); r != nullptr;) {
+        Request* const next = RequestList::next(*r);
+        visit(*r);
+        r = next;
+      }
+    }
+  }
+
+  const int peer_;
+  const std::string name_;
+  LinkContext& context_;
+  Status lost_;
+  std::vector<Connection> connections_;  // Small messages and control frames use the first.
+
+  RequestList receives_;   // Nothing has come, or (when large) parts of it.
+  RequestList filling_;    // Small, and its bytes are on their way into place.
+  RequestList small_;      // Sends that have not begun,
+  RequestList batched_;    // and those that were copied into the batch of the first connection.
+  RequestList announced_;  // Large sends that the peer is not ready for,
+  RequestList parting_;    // and those that it is.
+
+  std::list<Message> unexpected_;
+  std::list<Message> spare_;
+  std::size_t unexpectedBytes_ = 0;
+  std::vector<Message> readies_;  // Of the peer, for sends that are yet to be posted.
+  std::vector<Withdrawn> withdrawn_;
+};
+
+}  // namespace colla::transport

@@ -1,0 +1,268 @@
+// The half of PeerLink that decides what to do with what the peer sends. Nothing in a frame is
+// trusted beyond what decode() has checked.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "transport/peer_link.h"
+
+namespace colla::transport {
+namespace {
+
+constexpr int kFramesPerPump = 32;
+constexpr std::size_t kMessageCost = 128;  // Of keeping a message, beyond its bytes.
+constexpr std::size_t kSpareMessages = 4;
+constexpr std::size_t kTableLimit = 64 << 10;  // Entries that a peer can make this side keep.
+
+}  // namespace
+
+Status PeerLink::readFrom(Connection& connection, bool& progress) {
+  for (int frames = 0; frames < kFramesPerPump;) {
+    const std::size_t before = connection.reader.arrived();
+    COLLA_TRY_ASSIGN(const auto event, connection.reader.next(*connection.stream));
+    switch (event) {
+      case FrameReader::Event::kNothing:
+        progress |= connection.reader.arrived() != before;
+        return {};
+      case FrameReader::Event::kHeader:
+        COLLA_TRY(onHeader(connection));
+        break;
+      case FrameReader::Event::kBody:
+        COLLA_TRY(onBody(connection));
+        ++frames;
+        break;
+    }
+    progress = true;
+  }
+  return {};
+}
+
+Status PeerLink::onHeader(Connection& connection) {
+  const Frame& frame = connection.reader.frame();
+  const bool broken = context_.broken.contains(frame.envelope.group);
+  switch (frame.kind) {
+    case FrameKind::kData:
+      if (!broken) return onData(connection, frame);
+      connection.reader.skip();
+      return {};
+    case FrameKind::kAnnounce:
+      return broken ? Status() : onAnnounce(frame);
+    case FrameKind::kReady:
+      return broken ? Status() : onReady(frame);
+    case FrameKind::kPart:
+      return onPart(connection, frame);
+    case FrameKind::kRefuse:
+      if (!broken) onRefuse(frame);
+      return {};
+    case FrameKind::kAbort:
+      COLLA_TRY(newMessage(connection.arriving, frame, frame.length));
+      connection.reader.into(connection.arriving.front().data.data());
+      return {};
+  }
+  return {StatusCode::kInternal, "a frame of unknown kind"};
+}
+
+Status PeerLink::onData(Connection& connection, const Frame& frame) {
+  if (conflicts(frame)) {
+    connection.reader.skip();
+  } else if (Request* r = find(receives_, frame.envelope)) {
+    filling_.pushBack(*r);
+    connection.filling = r;
+    connection.reader.into(r->data_);
+  } else {
+    COLLA_TRY(newMessage(connection.arriving, frame, frame.length));
+    connection.reader.into(connection.arriving.front().data.data());
+  }
+  return {};
+}
+
+Status PeerLink::onPart(Connection& connection, const Frame& frame) {
+  const auto gone = std::ranges::find_if(withdrawn_, [&](const Withdrawn& w) {
+    return sameMessage(w.envelope, frame.envelope) && w.total == frame.total &&
+           w.envelope.call == frame.envelope.call;
+  });
+  if (gone != withdrawn_.end()) {
+    connection.reader.skip();
+    if (frame.length > gone->missing) return {StatusCode::kRefused, "it sent a part twice"};
+    gone->missing -= frame.length;
+    if (gone->missing > 0) return {};
+    withdrawn_.erase(gone);
+    const auto announcement = std::ranges::find_if(
+        unexpected_, [&](const Message& m) { return sameMessage(m.envelope, frame.envelope); });
+    if (announcement != unexpected_.end()) drop(announcement);
+    return {};
+  }
+
+  Request* r = find(receives_, frame.envelope);
+  if (r == nullptr || r->size_ != frame.total || r->envelope_.call != frame.envelope.call) {
+    return {StatusCode::kRefused, "it sent a part of a message that nobody is ready for"};
+  }
+  if (frame.length > r->size_ - r->assigned_) return {StatusCode::kRefused, "it sent a part twice"};
+  r->assigned_ += frame.length;
+  connection.filling = r;
+  connection.reader.into(r->data_ + frame.offset);
+  return {};
+}
+
+Status PeerLink::onAnnounce(const Frame& frame) {
+  if (conflicts(frame) || find(receives_, frame.envelope) != nullptr) return {};
+  const auto known = std::ranges::find_if(
+      unexpected_, [&](const Message& m) { return sameMessage(m.envelope, frame.envelope); });
+  if (known != unexpected_.end()) drop(known);  // A send that was withdrawn and comes again.
+  std::list<Message> message;
+  COLLA_TRY(newMessage(message, frame, 0));
+  store(message);
+  return {};
+}
+
+Status PeerLink::onReady(const Frame& frame) {
+  if (conflicts(frame)) return {};
+  if (Request* r = find(announced_, frame.envelope)) {
+    parting_.pushBack(*r);
+    return {};
+  }
+  std::erase_if(readies_,
+                [&](const Message& m) { return sameMessage(m.envelope, frame.envelope); });
+  if (readies_.size() >= kTableLimit) return {StatusCode::kRefused, "it is ready for too much"};
+  readies_.push_back({frame.envelope, frame.total, {}});
+  return {};
+}
+
+void PeerLink::onRefuse(const Frame& frame) {
+  const Status why(StatusCode::kMismatch,
+                   fmt::format("{} did not expect this: it is in another call at this point, or "
+                               "its message has another size ({} bytes)",
+                               name_, frame.total),
+                   peer_);
+  std::erase_if(readies_,
+                [&](const Message& m) { return sameOperation(m.envelope, frame.envelope); });
+  // What was refused may have been done already: then the receiver's abort, if it sends one, tells.
+  endOperation(frame.envelope, why);
+}
+
+Status PeerLink::onBody(Connection& connection) {
+  const Frame& frame = connection.reader.frame();
+  Request* const filled = std::exchange(connection.filling, nullptr);
+  if (filled != nullptr) {
+    filled->moved_ += frame.length;
+    if (filled->moved_ == filled->size_) finish(*filled, {});
+    return {};
+  }
+  if (connection.arriving.empty()) return {};  // It was skipped.
+
+  if (frame.kind == FrameKind::kAbort) {
+    const std::optional<Status> why = decodeAbort(connection.arriving.front().data);
+    store(connection.arriving);
+    drop(std::prev(unexpected_.end()));
+    if (!why) return {StatusCode::kRefused, "it sent an abort without a reason"};
+    if (context_.broken.size() + context_.aborts.size() >= kTableLimit) {
+      return {StatusCode::kRefused, "it broke too many groups"};
+    }
+    context_.aborts.push_back({frame.envelope.group, *why});
+    return {};
+  }
+
+  store(connection.arriving);
+  const auto message = std::prev(unexpected_.end());
+  // Its receive may have been posted while it came.
+  if (conflicts(frame)) {
+    drop(message);
+  } else if (Request* r = find(receives_, frame.envelope)) {
+    std::ranges::copy(message->data, r->data_);
+    drop(message);
+    finish(*r, {});
+  }
+  return {};
+}
+
+bool PeerLink::conflicts(const Frame& frame) {
+  const bool toSends = frame.kind == FrameKind::kReady;
+  const Request* wrong = nullptr;
+  forEachRequest([&](const Request& r) {
+    if (wrong != nullptr || !sameOperation(r.envelope_, frame.envelope)) return;
+    const bool receiving = r.list_ == &receives_ || r.list_ == &filling_;
+    const bool same = receiving != toSends && r.envelope_.step == frame.envelope.step;
+    if (r.envelope_.call != frame.envelope.call || (same && r.size_ != frame.total)) wrong = &r;
+  });
+  if (wrong == nullptr) return false;
+  control(FrameKind::kRefuse, wrong->envelope_, wrong->size_);
+  endOperation(frame.envelope,
+               mismatch(wrong->envelope_, wrong->size_, frame.envelope, frame.total));
+  return true;
+}
+
+bool PeerLink::refusedAtOnce(Request& request, bool sending) {
+  const auto fits = [&](const Message& m, bool sameDirection) {
+    if (!sameOperation(m.envelope, request.envelope_)) return true;
+    const bool same = sameDirection && m.envelope.step == request.envelope_.step;
+    return m.envelope.call == request.envelope_.call && (!same || m.total == request.size_);
+  };
+  const Message* wrong = nullptr;
+  for (const Message& m : unexpected_) {
+    if (!fits(m, !sending)) wrong = &m;
+  }
+  for (const Message& m : readies_) {
+    if (!fits(m, sending)) wrong = &m;
+  }
+  if (wrong == nullptr) return false;
+  if (connected()) control(FrameKind::kRefuse, request.envelope_, request.size_);
+  request.theirs_ = wrong->envelope.call;
+  finish(request, mismatch(request.envelope_, request.size_, wrong->envelope, wrong->total));
+  return true;
+}
+
+Status PeerLink::mismatch(const Envelope& ours, std::uint64_t size, const Envelope& theirs,
+                          std::uint64_t total) const {
+  if (ours.call != theirs.call) {
+    return {StatusCode::kMismatch, fmt::format("{} is in another call at this point", name_),
+            peer_};
+  }
+  return {StatusCode::kMismatch,
+          fmt::format("the message has {} bytes for {} and {} bytes here", total, name_, size),
+          peer_};
+}
+
+bool PeerLink::endOperation(const Envelope& theirs, const Status& why) {
+  bool any = false;
+  forEachRequest([&](Request& r) {
+    if (!sameOperation(r.envelope_, theirs)) return;
+    any = true;
+    r.theirs_ = theirs.call;
+    end(r, why);
+  });
+  return any;
+}
+
+Request* PeerLink::find(const RequestList& list, const Envelope& envelope) {
+  Request* r = list.first();
+  while (r != nullptr && !sameMessage(r->envelope_, envelope)) r = RequestList::next(*r);
+  return r;
+}
+
+Status PeerLink::newMessage(std::list<Message>& into, const Frame& frame, std::size_t bytes) {
+  if (unexpectedBytes_ + bytes + kMessageCost > context_.unexpectedLimit) {
+    return {StatusCode::kRefused, fmt::format("it sent more than {} MiB that nobody asked for",
+                                              context_.unexpectedLimit >> 20)};
+  }
+  if (spare_.empty()) spare_.emplace_back();
+  into.splice(into.end(), spare_, spare_.begin());
+  Message& message = into.back();
+  message.envelope = frame.envelope;
+  message.total = frame.total;
+  message.data.resize(bytes);
+  unexpectedBytes_ += bytes + kMessageCost;
+  return {};
+}
+
+void PeerLink::store(std::list<Message>& message) {
+  unexpected_.splice(unexpected_.end(), message);
+}
+
+void PeerLink::drop(std::list<Message>::iterator message) {
+  unexpectedBytes_ -= message->data.size() + kMessageCost;
+  spare_.splice(spare_.end(), unexpected_, message);
+  if (spare_.size() > kSpareMessages) spare_.pop_front();
+}
+
+}  // namespace colla::transport

@@ -1,0 +1,137 @@
+#include "transport/shm/segment.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace colla::transport::shm {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kHugePage = 2 << 20;
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+// Left to the rest of the system: asking for the last page would wake the kernel's killer.
+constexpr std::size_t kMargin = 64 << 20;
+
+std::string inMiB(std::size_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+Status systemError(StatusCode code, std::string_view what) {
+  return {code, fmt::format("{}: {}", what, std::strerror(errno))};
+}
+
+// A file that holds one number; nothing when there is none ("max").
+std::size_t numberIn(const std::string& path, std::size_t otherwise) {
+  std::ifstream file(path);
+  std::size_t value = 0;
+  return file >> value ? value : otherwise;
+}
+
+// The tightest limit of the control groups that this process is in, less what they use.
+std::size_t controlGroupRoom() {
+  constexpr std::size_t kUnlimited = std::numeric_limits<std::size_t>::max();
+  std::size_t room = kUnlimited;
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const std::size_t path = line.find(":/");
+    if (path == std::string::npos) continue;
+    const bool unified = line.starts_with("0::");
+    if (!unified && line.find(":memory:") == std::string::npos) continue;
+    const std::string folder =
+        (unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory") + line.substr(path + 1) + "/";
+    const std::size_t limit =
+        numberIn(folder + (unified ? "memory.max" : "memory.limit_in_bytes"), kUnlimited);
+    const std::size_t used =
+        numberIn(folder + (unified ? "memory.current" : "memory.usage_in_bytes"), 0);
+    room = std::min(room, limit - std::min(limit, used));
+  }
+  return room;
+}
+
+}  // namespace
+
+std::size_t availableMemory() {
+  std::ifstream file("/proc/meminfo");
+  std::size_t available = std::numeric_limits<std::size_t>::max();
+  for (std::string key; file >> key;) {
+    std::size_t kilobytes = 0;
+    if (key == "MemAvailable:" && file >> kilobytes) available = kilobytes << 10;
+    std::getline(file, key);
+  }
+  return std::min(available, controlGroupRoom());
+}
+
+Segment::Segment(Segment&& other) noexcept
+    : fd_(std::move(other.fd_)), bytes_(std::exchange(other.bytes_, {})) {}
+
+Segment& Segment::operator=(Segment&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+Segment::~Segment() {
+  if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
+}
+
+Result<Segment> Segment::create(std::size_t bytes) {
+  const std::size_t available = availableMemory();
+  if (bytes > available || available - bytes < kMargin) {
+    return {StatusCode::kNoMemory,
+            fmt::format("a shared segment of {} does not fit into the {} that are free",
+                        inMiB(bytes), inMiB(available))};
+  }
+  const std::size_t rounded = (std::max<std::size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
+  Segment segment;
+  segment.fd_.reset(memfd_create("colla", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!segment.fd_.valid()) return systemError(StatusCode::kIo, "can't create a shared segment");
+  // Reserves every page now. A signal may interrupt it.
+  int error = EINTR;
+  while (error == EINTR) {
+    error = posix_fallocate(segment.fd_.get(), 0, static_cast<off_t>(rounded));
+  }
+  if (error != 0) {
+    return {StatusCode::kNoMemory, fmt::format("can't reserve a shared segment of {}: {}",
+                                               inMiB(rounded), std::strerror(error))};
+  }
+  if (fcntl(segment.fd_.get(), F_ADD_SEALS, kSeals) != 0) {
+    return systemError(StatusCode::kIo, "can't seal a shared segment");
+  }
+  COLLA_TRY(segment.map(rounded));
+  return segment;
+}
+
+Result<Segment> Segment::attach(UniqueFd fd, std::size_t bytes) {
+  Segment segment;
+  segment.fd_ = std::move(fd);
+  struct stat facts {};
+  if (fstat(segment.fd_.get(), &facts) != 0 || static_cast<std::size_t>(facts.st_size) != bytes ||
+      fcntl(segment.fd_.get(), F_GET_SEALS) != kSeals) {
+    return {StatusCode::kRefused, "a peer passed a segment that is not what it says"};
+  }
+  COLLA_TRY(segment.map(bytes));
+  segment.fd_.reset();
+  return segment;
+}
+
+Status Segment::map(std::size_t bytes) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+                      fd_.get(), 0);
+  if (memory == MAP_FAILED) return systemError(StatusCode::kNoMemory, "can't map a segment");
+  bytes_ = {static_cast<std::byte*>(memory), bytes};
+  // Where the system grants huge pages for shared memory, large segments should have them.
+  if (bytes >= kHugePage) static_cast<void>(madvise(memory, bytes, MADV_HUGEPAGE));
+  return {};
+}
+
+}  // namespace colla::transport::shm

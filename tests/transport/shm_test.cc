@@ -1,0 +1,57 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "transport/conformance.h"
+#include "transport/listeners.h"
+#include "transport/shm/segment.h"
+#include "transport/shm/transport.h"
+
+namespace colla::transport {
+namespace {
+
+Transports makeShm(int size) {
+  std::vector<Options> options;
+  for (int i = 0; i < size; ++i) options.push_back(conformanceOptions(i, size));
+  return connectAll(options, shm::listen, shm::connect);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shm, TransportConformance,
+                         ::testing::Values(ConformanceBackend{"shm", makeShm}), backendName);
+
+TEST(SegmentTest, MoreThanThereIsIsAnErrorAndNeverASignal) {
+  const auto segment = shm::Segment::create(std::size_t{1} << 50);
+  ASSERT_FALSE(segment.ok());
+  EXPECT_EQ(segment.status().code(), StatusCode::kNoMemory);
+  EXPECT_THAT(std::string(segment.status().message()),
+              ::testing::HasSubstr("does not fit into the"));
+}
+
+// A peer could otherwise shrink it under us: the next access would be a SIGBUS.
+TEST(SegmentTest, CannotBeShrunk) {
+  auto segment = shm::Segment::create(10'000);
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  EXPECT_EQ(segment->bytes().size(), 12288U);
+  EXPECT_NE(ftruncate(segment->fd(), 0), 0);
+  EXPECT_NE(ftruncate(segment->fd(), 1 << 20), 0);
+}
+
+TEST(SegmentTest, AttachRefusesWhatIsNotSealedOrHasAnotherSize) {
+  UniqueFd loose(memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(loose.get(), 4096), 0);
+  EXPECT_EQ(shm::Segment::attach(std::move(loose), 4096).status().code(), StatusCode::kRefused);
+
+  auto segment = shm::Segment::create(4096);
+  ASSERT_TRUE(segment.ok());
+  EXPECT_FALSE(shm::Segment::attach(UniqueFd(dup(segment->fd())), 8192).ok());
+  auto attached = shm::Segment::attach(UniqueFd(dup(segment->fd())), 4096);
+  ASSERT_TRUE(attached.ok()) << attached.status();
+  segment->bytes()[7] = std::byte{42};
+  EXPECT_EQ(attached->bytes()[7], std::byte{42});
+}
+
+}  // namespace
+}  // namespace colla::transport
