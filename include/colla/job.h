@@ -17,11 +17,10 @@
 #include "colla/bucket.h"
 #include "colla/collectives.h"
 #include "colla/group.h"
+#include "colla/role.h"
 #include "colla/status.h"
 
 namespace colla {
-
-enum class Role { kWorker, kServer };
 
 struct JobOptions {
   // The version of libtorch that the program runs on; empty for one without. Every process of a

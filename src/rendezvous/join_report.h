@@ -1,0 +1,49 @@
+// What to say while a job waits for its processes: a pure function of time and state.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "base/deadline.h"
+#include "rendezvous/member_id.h"
+
+namespace colla::rendezvous {
+
+struct Expected {
+  int workers = 1;
+  int servers = 0;
+
+  int total() const { return workers + servers; }
+  bool contains(MemberId id) const {
+    return id.rank >= 0 && id.rank < (id.role == Role::kWorker ? workers : servers);
+  }
+};
+
+struct JoinReportOptions {
+  std::chrono::milliseconds first{5'000};   // Quiet for so long,
+  std::chrono::milliseconds every{10'000};  // then a line so often,
+  std::size_t named = 8;                    // with at most so many names.
+};
+
+struct JoinState {
+  TimePoint started;
+  std::optional<TimePoint> lastReport;
+  Expected expected;
+  std::set<MemberId> present;
+  std::map<MemberId, std::string> hosts;  // Where each should be, as far as it is known.
+};
+
+struct JoinNews {
+  std::string text;    // Empty: nothing to say now.
+  TimePoint nextLook;  // When to ask again.
+};
+
+JoinNews joinNews(TimePoint now, const JoinState& state, const JoinReportOptions& options);
+
+// "rank 3 on host b", "rank 3 on host b, rank 4 and 12 more"; empty when nobody is missing.
+std::string missingMembers(const JoinState& state, std::size_t named);
+
+}  // namespace colla::rendezvous

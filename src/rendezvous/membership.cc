@@ -1,0 +1,203 @@
+#include "rendezvous/membership.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/bytes.h"
+
+namespace colla::rendezvous {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string membersPattern(std::uint32_t epoch) { return fmt::format("epoch/{}/member/", epoch); }
+
+std::string memberKey(std::uint32_t epoch, MemberId id) {
+  return fmt::format("{}{}/{}", membersPattern(epoch), id.role == Role::kWorker ? "worker" : "ps",
+                     id.rank);
+}
+
+std::string placementKey(std::uint32_t epoch) { return fmt::format("epoch/{}/placement", epoch); }
+
+std::string textOf(ByteWriter& writer) {
+  const auto bytes = writer.bytes();
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+ByteReader readerOf(std::string_view text) { return ByteReader(std::as_bytes(std::span(text))); }
+
+void writeId(ByteWriter& writer, MemberId id) {
+  writer.number(static_cast<std::uint8_t>(id.role));
+  writer.number(static_cast<std::int32_t>(id.rank));
+}
+
+MemberId readId(ByteReader& reader) {
+  const auto role = reader.number<std::uint8_t>();
+  const auto rank = reader.number<std::int32_t>();
+  return {role == 0 ? Role::kWorker : Role::kServer, rank};
+}
+
+// What the launcher wrote, or nothing: it only makes messages better.
+std::map<MemberId, std::string> placement(Store& store, std::uint32_t epoch, Deadline deadline) {
+  std::map<MemberId, std::string> hosts;
+  const auto text = store.get(placementKey(epoch), deadline);
+  if (!text.ok()) return hosts;
+  ByteReader reader = readerOf(*text);
+  while (reader.ok() && reader.remaining() > 0) {
+    const MemberId id = readId(reader);
+    hosts[id] = reader.text();
+  }
+  return hosts;
+}
+
+Result<std::vector<Member>> parseMembers(const std::vector<Entry>& entries) {
+  std::vector<Member> members;
+  for (const Entry& entry : entries) {
+    auto member = parseMember(entry.value.value_or(""));
+    if (!member.ok()) return member.status().withContext(entry.key);
+    members.push_back(*std::move(member));
+  }
+  std::ranges::sort(members, {}, &Member::id);
+  return members;
+}
+
+Status takePlace(Store& store, std::uint32_t epoch, const Member& self, Deadline deadline) {
+  COLLA_TRY_ASSIGN(const auto outcome, store.compareSet(memberKey(epoch, self.id()), std::nullopt,
+                                                        encodeMember(self), deadline));
+  if (outcome.set) return {};
+  const auto holder = parseMember(outcome.current.value_or(""));
+  return {StatusCode::kRefused,
+          fmt::format("there are two processes for {}: this one (process {} on host {}) and {}; "
+                      "start each rank once",
+                      toString(self.id()), self.pid, self.host,
+                      holder.ok() ? fmt::format("process {} on host {}", holder->pid, holder->host)
+                                  : "one that came first")};
+}
+
+Status lookWhoIsThere(Store& store, std::uint32_t epoch, JoinState& state, Deadline deadline) {
+  COLLA_TRY_ASSIGN(const auto entries, store.list(membersPattern(epoch), deadline));
+  COLLA_TRY_ASSIGN(const auto members, parseMembers(entries));
+  state.present.clear();
+  for (const Member& member : members) state.present.insert(member.id());
+  if (state.hosts.empty()) state.hosts = placement(store, epoch, deadline);
+  return {};
+}
+
+Status lateMembers(Store& store, std::uint32_t epoch, JoinState& state) {
+  // The deadline has passed; who is to blame is worth a moment more.
+  const Status looked = lookWhoIsThere(store, epoch, state, Deadline::after(1s));
+  const auto waited =
+      std::chrono::round<std::chrono::seconds>(std::chrono::steady_clock::now() - state.started);
+  return {StatusCode::kTimeout,
+          fmt::format("the job is not complete after {} s: {} did not join", waited.count(),
+                      looked.ok() ? missingMembers(state, 16) : std::string("somebody"))};
+}
+
+}  // namespace
+
+std::string Member::name() const { return fmt::format("{} on host {}", toString(id()), host); }
+
+int Membership::find(MemberId id) const {
+  const auto it = std::ranges::find(members, id, &Member::id);
+  return it == members.end() ? -1 : static_cast<int>(it - members.begin());
+}
+
+std::string encodeMember(const Member& member) {
+  ByteWriter writer;
+  writeId(writer, member.id());
+  writer.text(member.host);
+  writer.text(member.hostKey);
+  writer.number(static_cast<std::int32_t>(member.pid));
+  writer.number(static_cast<std::uint32_t>(member.addresses.size()));
+  for (const auto& [backend, address] : member.addresses) {
+    writer.text(backend);
+    writer.text(address);
+  }
+  return textOf(writer);
+}
+
+Result<Member> parseMember(std::string_view text) {
+  ByteReader reader = readerOf(text);
+  Member member;
+  const MemberId id = readId(reader);
+  member.role = id.role;
+  member.rank = id.rank;
+  member.host = reader.text();
+  member.hostKey = reader.text();
+  member.pid = reader.number<std::int32_t>();
+  const auto count = reader.number<std::uint32_t>();
+  for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
+    std::string backend = reader.text();
+    member.addresses[std::move(backend)] = reader.text();
+  }
+  if (!reader.done()) return {StatusCode::kInvalidArgument, "a member's entry is malformed"};
+  return member;
+}
+
+Result<Membership> join(Store& store, std::uint32_t epoch, const Member& self,
+                        const Expected& expected, Deadline deadline,
+                        const std::function<void(const std::string&)>& report,
+                        const JoinReportOptions& options) {
+  if (!expected.contains(self.id())) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("{} does not exist in a job of {} workers and {} servers",
+                        toString(self.id()), expected.workers, expected.servers)};
+  }
+  COLLA_TRY(takePlace(store, epoch, self, deadline));
+
+  JoinState state;
+  state.started = std::chrono::steady_clock::now();
+  state.expected = expected;
+  while (true) {
+    const TimePoint now = std::chrono::steady_clock::now();
+    const JoinNews news = joinNews(now, state, options);
+    if (!news.text.empty() && report != nullptr) {
+      report(news.text);
+      state.lastReport = now;
+    }
+    const Deadline look = report == nullptr ? deadline : Deadline::at(news.nextLook);
+    auto entries = store.waitCount(membersPattern(epoch), expected.total(), deadline.earlier(look));
+    if (entries.ok()) {
+      COLLA_TRY_ASSIGN(auto members, parseMembers(*entries));
+      for (const Member& member : members) {
+        if (expected.contains(member.id())) continue;
+        return {StatusCode::kMismatch,
+                fmt::format("{} joined, but this process knows a job of {} workers and {} servers",
+                            member.name(), expected.workers, expected.servers)};
+      }
+      return Membership{epoch, std::move(members)};
+    }
+    if (entries.status().code() != StatusCode::kTimeout) return entries.status();
+    if (deadline.expired()) return lateMembers(store, epoch, state);
+    COLLA_TRY(lookWhoIsThere(store, epoch, state, deadline));
+  }
+}
+
+Status publishPlacement(Store& store, std::uint32_t epoch,
+                        const std::map<MemberId, std::string>& hosts, Deadline deadline) {
+  ByteWriter writer;
+  for (const auto& [id, host] : hosts) {
+    writeId(writer, id);
+    writer.text(host);
+  }
+  return store.set(placementKey(epoch), textOf(writer), deadline);
+}
+
+Result<std::vector<MemberId>> agreeOnNext(Store& store, std::uint32_t epoch,
+                                          std::span<const MemberId> proposal, Deadline deadline) {
+  ByteWriter writer;
+  for (const MemberId id : proposal) writeId(writer, id);
+  COLLA_TRY_ASSIGN(const auto outcome,
+                   store.compareSet(fmt::format("epoch/{}/survivors", epoch + 1), std::nullopt,
+                                    textOf(writer), deadline));
+  if (outcome.set) return std::vector<MemberId>(proposal.begin(), proposal.end());
+  std::vector<MemberId> agreed;
+  ByteReader reader = readerOf(*outcome.current);
+  while (reader.ok() && reader.remaining() > 0) agreed.push_back(readId(reader));
+  if (!reader.ok()) return {StatusCode::kInternal, "the list of survivors is malformed"};
+  return agreed;
+}
+
+}  // namespace colla::rendezvous

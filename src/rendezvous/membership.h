@@ -1,0 +1,69 @@
+// Who is in the job: a numbered list (epoch) of processes that all of them agree on.
+//
+// Thread safety: functions of a Store that is; values otherwise.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/deadline.h"
+#include "colla/role.h"
+#include "colla/status.h"
+#include "rendezvous/join_report.h"
+#include "rendezvous/member_id.h"
+#include "rendezvous/store.h"
+
+namespace colla::rendezvous {
+
+struct Member {
+  Role role = Role::kWorker;
+  int rank = 0;
+  std::string host;
+  std::string hostKey;  // Equal for members that can share memory: see host_key.h.
+  int pid = 0;
+  std::map<std::string, std::string> addresses;  // By backend: "tcp" -> "10.0.0.1:4000".
+
+  MemberId id() const { return {role, rank}; }
+  // "rank 3 on host b", "ps 0 on host a".
+  std::string name() const;
+  friend bool operator==(const Member&, const Member&) = default;
+};
+
+struct Membership {
+  std::uint32_t epoch = 0;
+  std::vector<Member> members;  // Workers by rank, then servers by rank.
+
+  // The place in `members`, the number that transports know a process by; -1: not in it.
+  int find(MemberId id) const;
+};
+
+// Takes its place in `epoch` and waits for all others of `expected`.
+//
+// `report` (may be null) gets a line now and then while somebody is missing; it is for one process
+// of a job, since all would say the same. kRefused when the place is taken, with who has it;
+// kTimeout, with who did not come.
+Result<Membership> join(Store& store, std::uint32_t epoch, const Member& self,
+                        const Expected& expected, Deadline deadline,
+                        const std::function<void(const std::string&)>& report = nullptr,
+                        const JoinReportOptions& options = {});
+
+// Tells those who wait where each member should be, before any of them joins. For launchers.
+Status publishPlacement(Store& store, std::uint32_t epoch,
+                        const std::map<MemberId, std::string>& hosts, Deadline deadline);
+
+// Agrees on who goes on from `epoch` to the next one: the first proposal wins, and everybody gets
+// that one, in its order. The new rank of a worker is its place among the workers of the list, and
+// so for servers. A process that is not in it was given up by the others.
+Result<std::vector<MemberId>> agreeOnNext(Store& store, std::uint32_t epoch,
+                                          std::span<const MemberId> proposal, Deadline deadline);
+
+std::string encodeMember(const Member& member);
+Result<Member> parseMember(std::string_view text);
+
+}  // namespace colla::rendezvous

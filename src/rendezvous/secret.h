@@ -1,0 +1,25 @@
+// The job's secret: what its processes know and others do not. It travels by environment or file,
+// never by command line, and is never printed.
+#pragma once
+
+#include <string>
+
+#include "colla/status.h"
+
+namespace colla::rendezvous {
+
+inline constexpr std::size_t kSecretBytes = 32;
+
+// 32 random bytes.
+std::string makeSecret();
+
+// As COLLA_SECRET holds it.
+std::string secretToHex(const std::string& secret);
+
+// From COLLA_SECRET (`hex`, may be null; the launcher sets it) or else from a file (`path`, may be
+// empty; COLLA_SECRET_FILE), whose content it is, less the white space at its end. Empty when
+// there is neither. Refuses secrets of less than 32 bytes and files that others than their owner
+// can read; no message has any of the content.
+Result<std::string> loadSecret(const char* hex, const std::string& path);
+
+}  // namespace colla::rendezvous

@@ -1,0 +1,188 @@
+#include "rendezvous/membership.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+
+#include <thread>
+
+#include "rendezvous/host_key.h"
+#include "store_fixture.h"
+
+namespace colla::rendezvous {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr Role kWorker = Role::kWorker;
+constexpr Role kServer = Role::kServer;
+
+Member member(Role role, int rank, const std::string& host) {
+  return {role, rank, host, "key of " + host, 100 + rank, {{"tcp", host + ":1"}}};
+}
+
+class JoinReportTest : public ::testing::Test {
+ protected:
+  std::string at(std::chrono::seconds now) {
+    const TimePoint time = TimePoint() + now;
+    const JoinNews news = joinNews(time, state_, {});
+    if (!news.text.empty()) state_.lastReport = time;
+    next_ = std::chrono::duration_cast<std::chrono::seconds>(news.nextLook.time_since_epoch());
+    return news.text;
+  }
+  JoinState state_{TimePoint(), std::nullopt, {4, 1}, {}, {}};
+  std::chrono::seconds next_{};
+};
+
+TEST_F(JoinReportTest, NamesWhoIsMissingAndForHowLong) {
+  state_.present = {{kWorker, 0}, {kWorker, 1}, {kWorker, 2}, {kServer, 0}};
+  state_.hosts[{kWorker, 3}] = "b";
+  EXPECT_EQ(at(4s), "");
+  EXPECT_EQ(next_, 5s);
+  EXPECT_EQ(at(5s), "waiting for rank 3 on host b, 5 s");
+  EXPECT_EQ(next_, 15s);
+  EXPECT_EQ(at(14s), "");
+  EXPECT_EQ(next_, 15s);
+  EXPECT_EQ(at(20s), "waiting for rank 3 on host b, 20 s");
+  EXPECT_EQ(next_, 30s);
+  state_.present.insert({kWorker, 3});
+  EXPECT_EQ(at(40s), "");
+}
+
+TEST_F(JoinReportTest, HostsMayBeUnknownAndManyAreCounted) {
+  state_.present = {{kWorker, 1}};
+  state_.hosts[{kServer, 0}] = "c";
+  EXPECT_EQ(missingMembers(state_, 8), "rank 0, rank 2, rank 3, ps 0 on host c");
+  EXPECT_EQ(missingMembers(state_, 2), "rank 0, rank 2 and 2 more");
+  state_.expected = {1000, 0};
+  EXPECT_EQ(missingMembers(state_, 1), "rank 0 and 998 more");
+}
+
+TEST_F(StoreTest, AllMembersGetTheSameListWorkersFirst) {
+  const Expected expected{3, 2};
+  std::vector<std::thread> threads;
+  std::vector<Membership> got(5);
+  for (int i = 0; i < 5; ++i) {
+    threads.emplace_back([&, i] {
+      const auto store = connect();
+      const auto self = i < 2 ? member(kServer, i, "a") : member(kWorker, i - 2, "b");
+      auto membership = join(*store, 4, self, expected, soon());
+      ASSERT_TRUE(membership.ok()) << membership.status();
+      got[i] = *std::move(membership);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const auto& membership : got) {
+    EXPECT_EQ(membership.epoch, 4U);
+    EXPECT_THAT(membership.members, ElementsAre(member(kWorker, 0, "b"), member(kWorker, 1, "b"),
+                                                member(kWorker, 2, "b"), member(kServer, 0, "a"),
+                                                member(kServer, 1, "a")));
+  }
+  EXPECT_EQ(got[0].find({kServer, 1}), 4);
+  EXPECT_EQ(got[0].find({kServer, 2}), -1);
+  EXPECT_EQ(got[0].members[3].name(), "ps 0 on host a");
+}
+
+TEST_F(StoreTest, JoinReportsWhoIsMissing) {
+  const auto store = connect();
+  ASSERT_TRUE(publishPlacement(*store, 0, {{{kWorker, 1}, "b"}}, soon()).ok());
+  std::vector<std::string> reports;
+  std::thread second;
+  const auto report = [&](const std::string& text) {
+    reports.push_back(text);
+    if (reports.size() != 2) return;
+    second = std::thread([&] {
+      EXPECT_TRUE(join(*connect(), 0, member(kWorker, 1, "b"), {2, 0}, soon()).ok());
+    });
+  };
+  const auto membership =
+      join(*store, 0, member(kWorker, 0, "a"), {2, 0}, soon(), report, {1ms, 1ms, 8});
+  EXPECT_TRUE(membership.ok()) << membership.status();
+  second.join();
+  ASSERT_GE(reports.size(), 2U);
+  EXPECT_THAT(reports[1], HasSubstr("waiting for rank 1 on host b, 0 s"));
+}
+
+TEST_F(StoreTest, JoinNamesThoseWhoDidNotCome) {
+  const auto store = connect();
+  ASSERT_TRUE(publishPlacement(*store, 0, {{{kWorker, 2}, "c"}}, soon()).ok());
+  const auto membership = join(*store, 0, member(kWorker, 0, "a"), {3, 1}, Deadline::after(30ms));
+  EXPECT_EQ(toString(membership.status()),
+            "timeout: the job is not complete after 0 s: rank 1, rank 2 on host c, ps 0 did not "
+            "join");
+}
+
+TEST_F(StoreTest, SecondProcessOfARankIsRefused) {
+  const auto store = connect();
+  std::thread first([&] {
+    EXPECT_TRUE(join(*connect(), 0, member(kWorker, 0, "a"), {2, 0}, soon()).ok());
+  });
+  ASSERT_TRUE(store->waitCount("epoch/0/member/", 1, soon()).ok());
+  auto twin = member(kWorker, 0, "b");
+  twin.pid = 7;
+  const auto refused = join(*store, 0, twin, {2, 0}, soon());
+  EXPECT_EQ(toString(refused.status()),
+            "refused: there are two processes for rank 0: this one (process 7 on host b) and "
+            "process 100 on host a; start each rank once");
+  // Those who are there go on.
+  EXPECT_TRUE(join(*store, 0, member(kWorker, 1, "b"), {2, 0}, soon()).ok());
+  first.join();
+}
+
+TEST_F(StoreTest, RanksOutOfRangeAreRefused) {
+  const auto store = connect();
+  EXPECT_EQ(toString(join(*store, 0, member(kWorker, 2, "a"), {2, 0}, soon()).status()),
+            "invalid argument: rank 2 does not exist in a job of 2 workers and 0 servers");
+  EXPECT_FALSE(join(*store, 0, member(kServer, 0, "a"), {2, 0}, soon()).ok());
+  ASSERT_TRUE(
+      join(*store, 0, member(kWorker, 5, "z"), {9, 0}, Deadline::after(1ms)).status().code() ==
+      StatusCode::kTimeout);
+  const auto mixed = join(*store, 0, member(kWorker, 0, "a"), {2, 0}, soon());
+  EXPECT_THAT(toString(mixed.status()), HasSubstr("rank 5 on host z joined"));
+}
+
+TEST_F(StoreTest, FirstProposalOfTheNextEpochWins) {
+  const auto a = connect(), b = connect();
+  const std::vector<MemberId> first = {{kWorker, 0}, {kWorker, 2}, {kServer, 0}};
+  const std::vector<MemberId> second = {{kWorker, 0}};
+  EXPECT_EQ(*agreeOnNext(*a, 3, first, soon()), first);
+  EXPECT_EQ(*agreeOnNext(*b, 3, second, soon()), first);
+  EXPECT_EQ(*agreeOnNext(*b, 4, second, soon()), second);
+}
+
+TEST(MemberTest, RefusesMalformedEntries) {
+  const std::string whole = encodeMember(member(kServer, 3, "host"));
+  EXPECT_EQ(*parseMember(whole), member(kServer, 3, "host"));
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_FALSE(parseMember(std::string_view(whole).substr(0, size)).ok()) << size;
+  }
+}
+
+TEST(HostKeyTest, OneHostIsOneNetworkNamespace) {
+  EXPECT_EQ(hostKey(), hostKey());
+  EXPECT_EQ(hostKey().size(), 32U);
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWNET) != 0) _exit(77);
+    const std::string key = hostKey();
+    _exit(write(pipe[1], key.data(), key.size()) == 32 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  close(pipe[1]);
+  std::string key(32, '\0');
+  const ssize_t size = read(pipe[0], key.data(), key.size());
+  close(pipe[0]);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "no right to make one";
+  ASSERT_EQ(size, 32);
+  EXPECT_NE(key, hostKey());
+}
+
+}  // namespace
+}  // namespace colla::rendezvous
