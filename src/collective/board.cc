@@ -78,9 +78,15 @@ Result<std::unique_ptr<Board>> Board::create(transport::Transport& transport, st
   COLLA_TRY(transport.wait(pending, deadline));
   for (int other = 0; other < size; ++other) {
     if (other == rank) continue;
-    COLLA_TRY_ASSIGN(board->boards_[other],
+    COLLA_TRY_ASSIGN(transport::Mapping mapping,
                      memory.map(board->members_[other], places[other], bytes, deadline));
+    board->boards_[other] = mapping.bytes;
+    board->mappings_.push_back(std::move(mapping));
   }
+  // Nobody leaves, and takes its board along, before everybody has it.
+  board->call_ = envelope.call;
+  board->advance();
+  COLLA_TRY(board->awaitAll(deadline));
   return board;
 }
 
@@ -104,6 +110,7 @@ Board::Post& Board::draft(std::uint64_t sequence, const transport::Call& call) {
   Post& draft = header(rank_).posts[sequence % 2];
   draft.sequence = sequence;
   draft.call = call;
+  call_ = call;
   return draft;
 }
 
@@ -143,7 +150,7 @@ Status Board::awaitCounter(std::atomic<std::uint64_t> Header::*counter, std::uin
   };
   const Status status = everybody() ? Status() : memory_.wait(others_, everybody, deadline);
   if ((seen & kBroken) != 0) return whyBroken();
-  if (status.ok() || status.code() != StatusCode::kTimeout) return status;
+  if (status.code() != StatusCode::kTimeout) return status.withContext(describe(call_));
 
   std::vector<std::string> missing;
   for (int rank = 0; rank < size(); ++rank) {
@@ -151,7 +158,8 @@ Status Board::awaitCounter(std::atomic<std::uint64_t> Header::*counter, std::uin
       missing.push_back(names_[rank]);
     }
   }
-  return {StatusCode::kTimeout, fmt::format("waited in vain for {}", fmt::join(missing, ", ")),
+  return {StatusCode::kTimeout,
+          fmt::format("{}: waited in vain for {}", describe(call_), fmt::join(missing, ", ")),
           members_[next]};
 }
 
@@ -200,8 +208,8 @@ Status Board::compareCalls(std::uint64_t sequence) {
   return {StatusCode::kMismatch, text, members_[culprit]};
 }
 
-Result<std::span<std::byte>> Board::map(int rank, transport::Place place, std::size_t bytes,
-                                        Deadline deadline) {
+Result<transport::Mapping> Board::map(int rank, transport::Place place, std::size_t bytes,
+                                      Deadline deadline) {
   if (rank == rank_) return {StatusCode::kInternal, "a rank maps its own buffers by address"};
   return memory_.map(members_[rank], place, bytes, deadline);
 }

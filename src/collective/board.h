@@ -75,8 +75,8 @@ class Board {
   void breakUp(const Status& why);
 
   // The memory at `place` of `rank`.
-  Result<std::span<std::byte>> map(int rank, transport::Place place, std::size_t bytes,
-                                   Deadline deadline);
+  Result<transport::Mapping> map(int rank, transport::Place place, std::size_t bytes,
+                                 Deadline deadline);
 
   // Memory of `rank` for data on its way between private buffers; this rank writes only its own.
   std::span<std::byte> staging(int rank);
@@ -107,7 +107,9 @@ class Board {
   int rank_;
   std::vector<std::string> names_;
   std::vector<std::span<std::byte>> boards_;
+  std::vector<transport::Mapping> mappings_;  // What keeps the others' in place.
   std::uint64_t steps_ = 0;
+  transport::Call call_;  // Of the operation under way.
 };
 
 }  // namespace colla::collective

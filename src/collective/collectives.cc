@@ -18,6 +18,7 @@ namespace colla {
 namespace {
 
 using collective::CallArguments;
+using collective::kFewRanks;
 using collective::Operation;
 using collective::Range;
 using Turn = GroupCore::Turn;
@@ -78,7 +79,6 @@ std::span<T> present(std::span<T> part) {
 }
 
 constexpr std::size_t kSmallBytes = 32 << 10;
-constexpr int kFewRanks = 8;
 
 Algorithm choose(GroupCore& group, const collective::SumTree& tree, std::size_t bytes) {
   if (group.board() != nullptr) return Algorithm::kShared;

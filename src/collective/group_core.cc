@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "collective/algorithms.h"
 #include "collective/messages.h"
 
 namespace colla {
@@ -31,8 +32,26 @@ Result<std::unique_ptr<GroupCore>> GroupCore::create(Options options, Deadline d
   if (core->size() > 1 && o.transport->sharedMemory() != nullptr) {
     COLLA_TRY_ASSIGN(core->board_, collective::Board::create(*o.transport, o.id, o.members, o.rank,
                                                              o.names, deadline));
+  } else if (core->size() > 1) {
+    COLLA_TRY(core->meet(deadline));
   }
   return core;
+}
+
+// Links every rank to the others (few), or to enough of them that news spreads (many): when the
+// group breaks, everybody can be told.
+Status GroupCore::meet(Deadline deadline) {
+  const transport::Call call = collective::encode(
+      {.operation = collective::Operation::kSubgroup, .count = static_cast<std::uint64_t>(size())});
+  Turn turn{*this, 0, call, deadline};
+  if (size() > collective::kFewRanks) return collective::barrierMessages(turn);
+  collective::Messages messages(turn);
+  for (int other = 0; other < size(); ++other) {
+    if (other == rank()) continue;
+    messages.recv(other, 0, {});
+    messages.send(other, 0, {});
+  }
+  return messages.wait();
 }
 
 void GroupCore::close() {
@@ -60,9 +79,8 @@ Status GroupCore::begin(Turn& turn) {
   return {};
 }
 
-Status GroupCore::end(Turn& turn, Status status) {
+Status GroupCore::end(Status status) {
   if (breaksGroup(status)) {
-    status = status.withContext(collective::describe(turn.call));
     if (board_ != nullptr) board_->breakUp(status);
     if (options_.transport != nullptr) {
       options_.transport->abort(options_.id, status, options_.members);

@@ -68,7 +68,7 @@ class GroupCore {
         refusal.ok() ? arguments : collective::CallArguments{});
     Turn turn{*this, 0, call, deadlineFor(timeout)};
     COLLA_TRY(begin(turn));
-    return end(turn, refusal.ok() ? body(turn) : refuse(turn, refusal));
+    return end(refusal.ok() ? body(turn) : refuse(turn, refusal));
   }
 
   // Behind what was started before; `done` is called on the progress thread.
@@ -81,8 +81,9 @@ class GroupCore {
 
  private:
   explicit GroupCore(Options options);
+  Status meet(Deadline deadline);
   Status begin(Turn& turn);
-  Status end(Turn& turn, Status status);
+  Status end(Status status);
   Status refuse(Turn& turn, const Status& refusal);
   void serveQueueOnProgressThread();
 

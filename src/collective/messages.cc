@@ -52,9 +52,11 @@ Status Messages::wait() {
 
 Status Messages::explain(const Status& status) {
   const auto& options = turn_.group.options();
+  // A peer that has found out more has said so in full.
+  if (const Status told = options.transport->aborted(options.id); !told.ok()) return told;
   if (status.code() == StatusCode::kMismatch) {
     for (const transport::Request* request : pending_) {
-      if (!request->done() || request->status().code() != StatusCode::kMismatch) continue;
+      if (request->status().code() != StatusCode::kMismatch) continue;
       const auto it = std::ranges::find(options.members, request->peer());
       const auto theirs = static_cast<std::size_t>(it - options.members.begin());
       return {StatusCode::kMismatch,
@@ -71,7 +73,7 @@ Status Messages::explain(const Status& status) {
       std::this_thread::sleep_for(1ms);
     }
   }
-  return status;
+  return status.withContext(describe(turn_.call));
 }
 
 void Messages::tellAll() {

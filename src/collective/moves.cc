@@ -17,7 +17,6 @@ namespace colla::collective {
 namespace {
 
 constexpr std::size_t kPieceBytes = 1 << 20;
-constexpr int kFewRanks = 8;
 constexpr std::size_t kLargePart = 64 << 10;
 
 Status allgatherBruck(GroupCore::Turn& turn, std::span<std::byte> all, std::size_t part) {

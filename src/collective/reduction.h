@@ -29,6 +29,9 @@ struct Range {
 
 inline constexpr std::size_t kLine = 64;
 
+// Up to this many ranks everybody talks to everybody; beyond it, messages take O(log n) rounds.
+inline constexpr int kFewRanks = 8;
+
 // Chunk number `index` of `parts` equal ones. They start on multiples of a cache line, so that no
 // line has two writers and no element is cut.
 inline Range chunkOf(std::size_t bytes, std::size_t parts, std::size_t index) {

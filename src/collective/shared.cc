@@ -100,8 +100,8 @@ class SharedAllreduce {
       const Board::Post& post = board_.posted(rank, turn_.sequence);
       const auto at = [&](Place place, const void* own) -> Result<std::byte*> {
         if (rank == rank_) return static_cast<std::byte*>(const_cast<void*>(own)) + mine.begin;
-        COLLA_TRY_ASSIGN(const auto span, board_.map(rank, place, bytes_, turn_.deadline));
-        return span.data() + mine.begin;
+        COLLA_TRY_ASSIGN(auto mapping, board_.map(rank, place, bytes_, turn_.deadline));
+        return mappings_.emplace_back(std::move(mapping)).bytes.data() + mine.begin;
       };
       COLLA_TRY_ASSIGN(outs[rank], at(post.result, result_.data()));
       for (std::size_t i = 0; i < leavesOf(rank); ++i) {
@@ -201,6 +201,7 @@ class SharedAllreduce {
   std::size_t mostLeaves_ = 0;
   std::size_t chunkBytes_ = 0;
   std::vector<const std::byte*> leaves_;
+  std::vector<transport::Mapping> mappings_;
 };
 
 }  // namespace
@@ -241,11 +242,12 @@ Status showAll(GroupCore::Turn& turn, std::span<const std::byte> source, std::si
   }
 
   if (shared) {
+    std::vector<transport::Mapping> mappings;
     for (int each = 0; each < ranks; ++each) {
       if (each == rank || lengthOf(each) == 0) continue;
       const Place place = board.posted(each, turn.sequence).inputs[0];
-      COLLA_TRY_ASSIGN(const auto span, board.map(each, place, lengthOf(each), turn.deadline));
-      at[each] = span.data();
+      COLLA_TRY_ASSIGN(auto mapping, board.map(each, place, lengthOf(each), turn.deadline));
+      at[each] = mappings.emplace_back(std::move(mapping)).bytes.data();
     }
     consume(0, longest, at);
     // Nobody's source may change before everybody has read it.

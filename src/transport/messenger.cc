@@ -221,9 +221,9 @@ void Messenger::takeArrivals() {
     if (arrival.stream == nullptr) {
       // Of a connected peer the streams tell, once everything that came has been read.
       if (!l->connected()) l->fail(std::move(arrival.status));
-    } else if (l->lost() || l->connections() == connectionsPerPeer_) {
+    } else if (l->connections() == connectionsPerPeer_) {
       log::warn("refusing one more connection of {}", l->name());
-    } else {
+    } else if (!l->lost()) {
       l->attach(std::move(arrival.stream));
       unwatched_ = true;
       pump(*l);

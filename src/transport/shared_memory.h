@@ -11,7 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <span>
 
 #include "base/deadline.h"
@@ -28,6 +28,12 @@ struct Place {
   std::uint64_t offset = 0;
 };
 
+// A peer's memory, seen from here: stays as long as this does, even if the peer has given it up.
+struct Mapping {
+  std::span<std::byte> bytes;
+  std::shared_ptr<const void> keep;
+};
+
 class SharedMemory {
  public:
   virtual ~SharedMemory() = default;
@@ -35,14 +41,14 @@ class SharedMemory {
   // A zeroed region of at least `bytes`, aligned to a page, with its memory reserved: later
   // writes cannot fail. kNoMemory when there is not enough.
   virtual Result<std::span<std::byte>> allocate(std::size_t bytes) = 0;
-  // Gives up a region. Peers that mapped it keep it until they see it gone.
+  // Gives up a region: it can no longer be mapped. It lives on in the mappings there are.
   virtual void release(std::span<std::byte> region) = 0;
 
   // Where `data` lies, if all of it is in one region of this process; kNowhere otherwise.
   virtual Place find(std::span<const std::byte> data) const = 0;
-  // The memory at `place` of `peer`, mapped here. kInvalidArgument when it is out of bounds.
-  virtual Result<std::span<std::byte>> map(int peer, Place place, std::size_t bytes,
-                                           Deadline deadline) = 0;
+  // The memory at `place` of `peer`, mapped here. The two must have exchanged a message before.
+  // kInvalidArgument when it is out of bounds.
+  virtual Result<Mapping> map(int peer, Place place, std::size_t bytes, Deadline deadline) = 0;
 
   // Wakes those of `peers` that sleep in wait(). To be called after the store they wait for.
   virtual void notify(std::span<const int> peers) = 0;

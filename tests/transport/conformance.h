@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,6 +32,8 @@ struct ConformanceBackend {
   // `size` transports of one job, by peer; made of conformanceOptions().
   std::function<Transports(int size)> make;
 };
+
+inline void PrintTo(const ConformanceBackend& backend, std::ostream* out) { *out << backend.name; }
 
 inline std::string backendName(const ::testing::TestParamInfo<ConformanceBackend>& info) {
   return info.param.name;

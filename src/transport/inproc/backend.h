@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -32,6 +33,12 @@ struct Board {
   Mutex mutex;
   std::vector<bool> taken COLLA_GUARDED_BY(mutex);
   std::vector<std::vector<Backend::Arrival>> arrivals COLLA_GUARDED_BY(mutex);
+  // What was allocated, by address.
+  struct Region {
+    std::size_t bytes;
+    std::shared_ptr<std::byte> memory;
+  };
+  std::map<const std::byte*, Region> regions COLLA_GUARDED_BY(mutex);
 };
 
 class InprocBackend final : public Backend {

@@ -19,29 +19,35 @@ Result<std::span<std::byte>> InprocMemory::allocate(std::size_t bytes) {
   if (region == nullptr) {
     return {StatusCode::kNoMemory, fmt::format("no memory for a region of {} bytes", bytes)};
   }
-  const MutexLock lock(mutex_);
   std::byte* const begin = region.get();
-  regions_.emplace(begin, std::move(region));
+  const MutexLock lock(board_.mutex);
+  board_.regions[begin] = {bytes, std::move(region)};
   return std::span(begin, bytes);
 }
 
 void InprocMemory::release(std::span<std::byte> region) {
-  const MutexLock lock(mutex_);
-  regions_.erase(region.data());
+  const MutexLock lock(board_.mutex);
+  board_.regions.erase(region.data());
 }
 
 Place InprocMemory::find(std::span<const std::byte> data) const {
   return {.region = kEverything, .offset = reinterpret_cast<std::uintptr_t>(data.data())};
 }
 
-Result<std::span<std::byte>> InprocMemory::map(int peer, Place place, std::size_t bytes,
-                                               Deadline /*deadline*/) {
+Result<Mapping> InprocMemory::map(int peer, Place place, std::size_t bytes,
+                                  Deadline /*deadline*/) {
   const bool known = peer >= 0 && static_cast<std::size_t>(peer) < board_.seats->size();
   if (!known || place.region != kEverything) {
     return {StatusCode::kInvalidArgument,
             fmt::format("peer {} has no memory region {}", peer, place.region)};
   }
-  return std::span(reinterpret_cast<std::byte*>(place.offset), bytes);
+  Mapping mapping{std::span(reinterpret_cast<std::byte*>(place.offset), bytes), nullptr};
+  const MutexLock lock(board_.mutex);
+  auto it = board_.regions.upper_bound(mapping.bytes.data());
+  if (it != board_.regions.begin() && mapping.bytes.data() < (--it)->first + it->second.bytes) {
+    mapping.keep = it->second.memory;
+  }
+  return mapping;
 }
 
 void InprocMemory::notify(std::span<const int> peers) {

@@ -1,7 +1,6 @@
 // Shared memory between threads: all of it.
 #pragma once
 
-#include <map>
 #include <memory>
 
 #include "base/thread_annotations.h"
@@ -12,7 +11,8 @@ namespace colla::transport::inproc {
 
 struct Board;
 
-// A place is an address. Every address of the process can be found, not only what was allocated.
+// A place is an address. Every address of the process can be found, not only what was allocated;
+// only what was allocated is kept alive by a mapping.
 class InprocMemory final : public SharedMemory {
  public:
   InprocMemory(const Options& options, Board& board) : options_(options), board_(board) {}
@@ -20,8 +20,7 @@ class InprocMemory final : public SharedMemory {
   Result<std::span<std::byte>> allocate(std::size_t bytes) override;
   void release(std::span<std::byte> region) override;
   Place find(std::span<const std::byte> data) const override;
-  Result<std::span<std::byte>> map(int peer, Place place, std::size_t bytes,
-                                   Deadline deadline) override;
+  Result<Mapping> map(int peer, Place place, std::size_t bytes, Deadline deadline) override;
   void notify(std::span<const int> peers) override;
   using SharedMemory::wait;
   Status wait(std::span<const int> peers, Ready ready, const void* context,
@@ -30,8 +29,6 @@ class InprocMemory final : public SharedMemory {
  private:
   const Options& options_;
   Board& board_;
-  Mutex mutex_;
-  std::map<std::byte*, std::shared_ptr<std::byte>> regions_ COLLA_GUARDED_BY(mutex_);
 };
 
 }  // namespace colla::transport::inproc

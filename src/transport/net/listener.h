@@ -32,6 +32,10 @@ class Listener {
   static Result<std::unique_ptr<Listener>> open(const std::string& address,
                                                 HandshakeOptions options);
 
+  // What newcomers are told and asked from now on: who listens may learn its place in the job only
+  // later. Before the first step().
+  void expect(HandshakeOptions options) { options_ = std::move(options); }
+
   // Where others connect to, with the port that was picked.
   const std::string& address() const { return address_; }
   int fd() const { return epoll_.get(); }
@@ -61,7 +65,7 @@ class Listener {
   void armTimer();
 
   const std::string address_;
-  const HandshakeOptions options_;
+  HandshakeOptions options_;
   UniqueFd socket_;
   UniqueFd epoll_;
   UniqueFd timer_;

@@ -183,7 +183,7 @@ void ShmBackend::service(Link& link) {
     } else if (control.kind == Control::Kind::kRegion && (*received)->fds.size() == 1) {
       auto segment = Segment::attach(std::move((*received)->fds[0]), control.bytes);
       if (segment.ok()) {
-        link.regions[control.region] = *std::move(segment);
+        link.regions[control.region] = std::make_shared<const Segment>(*std::move(segment));
       } else {
         log::error("{}: {}", options_.peers[link.peer].name, toString(segment.status()));
       }
@@ -267,8 +267,7 @@ Place ShmBackend::find(std::span<const std::byte> data) const {
   return {.region = it->second.number, .offset = offset};
 }
 
-Result<std::span<std::byte>> ShmBackend::map(int peer, Place place, std::size_t bytes,
-                                             Deadline deadline) {
+Result<Mapping> ShmBackend::map(int peer, Place place, std::size_t bytes, Deadline deadline) {
   while (true) {
     int socket = -1;
     {
@@ -284,13 +283,13 @@ Result<std::span<std::byte>> ShmBackend::map(int peer, Place place, std::size_t 
         it = link->regions.find(place.region);
       }
       if (it != link->regions.end()) {
-        const auto memory = it->second.bytes();
+        const auto memory = it->second->bytes();
         if (place.offset > memory.size() || bytes > memory.size() - place.offset) {
           return {StatusCode::kInvalidArgument,
                   fmt::format("{} names memory outside of its region", options_.peers[peer].name),
                   peer};
         }
-        return memory.subspan(place.offset, bytes);
+        return Mapping{memory.subspan(place.offset, bytes), it->second};
       }
       if (link->gone) return lost(peer);
       socket = link->socket->fd();

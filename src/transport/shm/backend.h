@@ -47,8 +47,7 @@ class ShmBackend final : public Backend, public SharedMemory {
   Result<std::span<std::byte>> allocate(std::size_t bytes) override;
   void release(std::span<std::byte> region) override;
   Place find(std::span<const std::byte> data) const override;
-  Result<std::span<std::byte>> map(int peer, Place place, std::size_t bytes,
-                                   Deadline deadline) override;
+  Result<Mapping> map(int peer, Place place, std::size_t bytes, Deadline deadline) override;
   void notify(std::span<const int> peers) override;
   using SharedMemory::wait;
   Status wait(std::span<const int> peers, Ready ready, const void* context,
@@ -66,7 +65,7 @@ class ShmBackend final : public Backend, public SharedMemory {
     std::atomic<bool> gone{false};
     Segment bell;   // The peer's.
     Segment rings;  // The connector's memory.
-    std::map<std::uint32_t, Segment> regions;  // The peer's, by number.
+    std::map<std::uint32_t, std::shared_ptr<const Segment>> regions;  // The peer's, by number.
     // Regions that the peer has to be told of, while its socket is full.
     std::deque<Control> outbox;
   };

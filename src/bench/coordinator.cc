@@ -1,0 +1,264 @@
+#include "bench/coordinator.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <sstream>
+
+namespace colla::bench {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kLastWords = 2s;
+
+std::string withLastLines(std::string message, const Process& process) {
+  const std::string lines = process.lastLines();
+  if (!lines.empty()) message += "; its last lines:\n" + lines;
+  return message;
+}
+
+// Everything that is waited for, each with what to do about it.
+class Watch {
+ public:
+  void add(int fd, std::function<void()> react) {
+    if (fd < 0) return;
+    fds_.push_back({fd, POLLIN, 0});
+    reactions_.push_back(std::move(react));
+  }
+  // Once; for at most `limit`.
+  void wait(std::chrono::nanoseconds limit) {
+    const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(limit).count();
+    if (poll(fds_.data(), fds_.size(), static_cast<int>(milliseconds)) <= 0) return;
+    for (std::size_t i = 0; i < fds_.size(); ++i) {
+      if (fds_[i].revents != 0) reactions_[i]();
+    }
+  }
+
+ private:
+  std::vector<pollfd> fds_;
+  std::vector<std::function<void()>> reactions_;
+};
+
+}  // namespace
+
+BlockedSignals::BlockedSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
+  sigprocmask(SIG_BLOCK, &signals, &before_);
+  fd_ = UniqueFd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+BlockedSignals::~BlockedSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+int BlockedSignals::take() const {
+  signalfd_siginfo info{};
+  if (read(fd_.get(), &info, sizeof(info)) != sizeof(info)) return 0;
+  return static_cast<int>(info.ssi_signo);
+}
+
+Coordinator::Coordinator(std::unique_ptr<BlockedSignals> signals, Scratch scratch,
+                         UniqueFd listener)
+    : signals_(std::move(signals)), scratch_(std::move(scratch)), listener_(std::move(listener)) {}
+
+Result<std::unique_ptr<Coordinator>> Coordinator::create() {
+  auto signals = std::make_unique<BlockedSignals>();
+  COLLA_TRY_ASSIGN(Scratch scratch, Scratch::create());
+  COLLA_TRY_ASSIGN(UniqueFd listener, LineSocket::listen(scratch.path("socket")));
+  return std::unique_ptr<Coordinator>(
+      new Coordinator(std::move(signals), std::move(scratch), std::move(listener)));
+}
+
+Coordinator::~Coordinator() {
+  // Those that sleep end by themselves once nobody listens; the others are ended.
+  for (System& system : systems_) {
+    system.ranks.clear();
+    for (Process& process : system.processes) process.askToEnd();
+  }
+  const Deadline patience = Process::usualPatience();
+  for (System& system : systems_) {
+    for (Process& process : system.processes) process.end(patience);
+  }
+}
+
+Coordinator::System* Coordinator::find(const std::string& name) {
+  const auto it = std::ranges::find(systems_, name, &System::name);
+  return it == systems_.end() ? nullptr : &*it;
+}
+
+Status Coordinator::start(const SystemSpec& spec, Deadline deadline) {
+  System& system = systems_.emplace_back();
+  system.name = spec.name;
+  system.ranks.resize(spec.np);
+  const auto allThere = [&] {
+    return std::ranges::all_of(system.ranks, [](const Rank& r) { return r.socket.has_value(); });
+  };
+  const auto startAll = [&]() -> Status {
+    for (const ProcessSpec& process : spec.processes) {
+      COLLA_TRY_ASSIGN(Process started, Process::start(process));
+      system.processes.push_back(std::move(started));
+    }
+    while (!allThere()) {
+      if (deadline.expired()) {
+        return {StatusCode::kTimeout, fmt::format("{} did not start in time", spec.name)};
+      }
+      COLLA_TRY(takeNews(deadline));
+    }
+    return {};
+  };
+  const Status status = startAll();
+  if (!status.ok()) systems_.pop_back();
+  return status;
+}
+
+Result<std::vector<std::string>> Coordinator::ask(const std::string& name, const std::string& line,
+                                                  Deadline deadline) {
+  System& system = *find(name);
+  for (Rank& rank : system.ranks) {
+    rank.answer.reset();
+    // A rank that cannot be told is gone: what became of it is seen below.
+    if (!rank.socket->writeLine(line).ok()) hangUp(rank);
+  }
+  const auto waitsFor = [&] {
+    return std::ranges::find_if(system.ranks, [](const Rank& r) { return !r.answer; });
+  };
+  while (waitsFor() != system.ranks.end()) {
+    if (deadline.expired()) {
+      return {StatusCode::kTimeout, fmt::format("{} rank {} did not answer \"{}\" in time", name,
+                                                waitsFor() - system.ranks.begin(), line)};
+    }
+    COLLA_TRY(takeNews(deadline));
+  }
+  std::vector<std::string> answers;
+  for (const Rank& rank : system.ranks) {
+    answers.push_back(rank.answer->size() > 3 ? rank.answer->substr(3) : "");
+  }
+  return answers;
+}
+
+Result<std::string> Coordinator::run(const ProcessSpec& spec, Deadline deadline) {
+  COLLA_TRY_ASSIGN(Process process, Process::start(spec));
+  bool ended = false;
+  while (!ended) {
+    if (deadline.expired()) {
+      return {StatusCode::kTimeout, withLastLines(spec.name + " did not end in time", process)};
+    }
+    Status status;
+    Watch watch;
+    watch.add(signals_->fd(), [&] { status = takeSignal(); });
+    watch.add(process.outputFd(), [&] { process.readOutput(); });
+    watch.add(process.exitFd(), [&] { ended = true; });
+    watch.wait(deadline.remaining());
+    COLLA_TRY(status);
+  }
+  const std::string outcome = process.waitForExit();
+  if (!process.exitedWell()) {
+    return {StatusCode::kIo, withLastLines(spec.name + " ended with " + outcome, process)};
+  }
+  return process.output();
+}
+
+Status Coordinator::takeNews(Deadline deadline) {
+  Status status;
+  Watch watch;
+  watch.add(signals_->fd(), [&] { status = takeSignal(); });
+  watch.add(listener_.get(), [&] { takeConnection(); });
+  for (LineSocket& socket : strangers_) {
+    watch.add(socket.fd(), [&] { takeHello(socket); });
+  }
+  // Lines before exits: an agent's own explanation is better than its exit code.
+  for (System& system : systems_) {
+    for (Rank& rank : system.ranks) {
+      if (rank.socket && !rank.lastWords) {
+        watch.add(rank.socket->fd(), [&] { takeLines(rank); });
+      }
+    }
+  }
+  for (System& system : systems_) {
+    for (Process& process : system.processes) {
+      watch.add(process.outputFd(), [&] { process.readOutput(); });
+      watch.add(process.exitFd(), [] {});  // health() looks.
+    }
+    for (const Rank& rank : system.ranks) {
+      if (rank.lastWords) deadline = deadline.earlier(*rank.lastWords);
+    }
+  }
+  watch.wait(deadline.remaining());
+  std::erase_if(strangers_, [](const LineSocket& socket) { return socket.fd() < 0; });
+  COLLA_TRY(status);
+  for (System& system : systems_) COLLA_TRY(health(system));
+  return {};
+}
+
+Status Coordinator::takeSignal() {
+  signal_ = signals_->take();
+  if (signal_ == 0) return {};
+  return {StatusCode::kCancelled, fmt::format("stopped by {}", strsignal(signal_))};
+}
+
+void Coordinator::takeConnection() {
+  UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (fd.valid()) strangers_.emplace_back(std::move(fd));
+}
+
+// hello SYSTEM RANK
+void Coordinator::takeHello(LineSocket& socket) {
+  const bool gone = !socket.read().ok();
+  const auto line = socket.nextLine();
+  if (!line && !gone) return;
+  std::istringstream words(line.value_or(""));
+  std::string hello;
+  std::string name;
+  std::size_t rank = 0;
+  words >> hello >> name >> rank;
+  System* const system = find(name);
+  if (words && hello == "hello" && system != nullptr && rank < system->ranks.size()) {
+    system->ranks[rank].socket.emplace(std::move(socket));
+  } else {
+    const LineSocket closed(std::move(socket));
+  }
+}
+
+void Coordinator::takeLines(Rank& rank) {
+  if (!rank.socket->read().ok()) hangUp(rank);
+  if (auto line = rank.socket->nextLine()) rank.answer = std::move(line);
+}
+
+void Coordinator::hangUp(Rank& rank) {
+  if (!rank.lastWords) rank.lastWords = Deadline::after(kLastWords);
+}
+
+Status Coordinator::health(System& system) {
+  for (std::size_t i = 0; i < system.ranks.size(); ++i) {
+    const auto& answer = system.ranks[i].answer;
+    if (answer && !answer->starts_with("ok")) {
+      const std::string_view text = *answer;
+      return {StatusCode::kInternal,
+              fmt::format("{} rank {}: {}", system.name, i,
+                          text.starts_with("error ") ? text.substr(6) : text)};
+    }
+  }
+  for (Process& process : system.processes) {
+    pollfd ended{process.exitFd(), POLLIN, 0};
+    if (poll(&ended, 1, 0) <= 0) continue;
+    const std::string outcome = process.waitForExit();
+    return {StatusCode::kPeerLost,
+            withLastLines(fmt::format("{} ended with {}", process.name(), outcome), process)};
+  }
+  for (std::size_t i = 0; i < system.ranks.size(); ++i) {
+    const auto& lastWords = system.ranks[i].lastWords;
+    if (lastWords && lastWords->expired()) {
+      return {StatusCode::kPeerLost, fmt::format("{} rank {} has hung up", system.name, i)};
+    }
+  }
+  return {};
+}
+
+}  // namespace colla::bench

@@ -1,0 +1,108 @@
+// Starts the agents of every system, asks them questions, and ends them.
+//
+// Agents live from start() to the destructor, but sleep except while they are asked, so that
+// systems do not disturb each other. Whichever way this object ends, and even if its process is
+// killed, no agent and no file is left.
+//
+// Not thread safe, and to be used in a process with one thread: it forks, and blocks SIGINT,
+// SIGTERM and SIGHUP while it lives, to turn them into kCancelled.
+#pragma once
+
+#include <signal.h>
+
+#include <chrono>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "bench/line_socket.h"
+#include "bench/process.h"
+#include "bench/scratch.h"
+#include "colla/status.h"
+
+namespace colla::bench {
+
+// How to start a system: processes whose agents say hello from `np` ranks.
+struct SystemSpec {
+  std::string name;
+  int np = 0;
+  std::vector<ProcessSpec> processes;
+};
+
+// SIGINT, SIGTERM and SIGHUP as something to read, as long as it lives.
+class BlockedSignals {
+ public:
+  BlockedSignals();
+  ~BlockedSignals();
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+  int fd() const { return fd_.get(); }
+  // The number of the next one; 0 if there is none.
+  int take() const;
+
+ private:
+  sigset_t before_;
+  UniqueFd fd_;
+};
+
+class Coordinator {
+ public:
+  static Result<std::unique_ptr<Coordinator>> create();
+  ~Coordinator();
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+
+  const Scratch& scratch() const { return scratch_; }
+  std::string socketPath() const { return scratch_.path("socket"); }
+  // The signal that asked this process to end; 0 as long as none has.
+  int signal() const { return signal_; }
+
+  // Returns once all ranks of the system are there. On an error nothing of it is left.
+  Status start(const SystemSpec& spec, Deadline deadline);
+
+  // Says `line` to all ranks of a system: what each has answered, in their order, without the
+  // "ok". An error names the system and the rank, with its last words.
+  Result<std::vector<std::string>> ask(const std::string& system, const std::string& line,
+                                       Deadline deadline);
+
+  // Runs a program that is no agent to its end: its output, or an error with its last lines.
+  Result<std::string> run(const ProcessSpec& spec, Deadline deadline);
+
+ private:
+  struct Rank {
+    std::optional<LineSocket> socket;  // Nothing before hello.
+    std::optional<std::string> answer;
+    // Set when it hung up: how long its process has to end, so that its last lines can be shown.
+    std::optional<Deadline> lastWords;
+  };
+  struct System {
+    std::string name;
+    std::vector<Rank> ranks;
+    std::list<Process> processes;
+  };
+
+  Coordinator(std::unique_ptr<BlockedSignals> signals, Scratch scratch, UniqueFd listener);
+  System* find(const std::string& name);
+  // Waits for news once and takes them in; an error when a system failed or a signal came.
+  Status takeNews(Deadline deadline);
+  Status takeSignal();
+  void takeConnection();
+  void takeHello(LineSocket& socket);
+  void takeLines(Rank& rank);
+  void hangUp(Rank& rank);
+  // What is wrong with `system`, if anything is.
+  Status health(System& system);
+
+  std::unique_ptr<BlockedSignals> signals_;  // First made, last given up.
+  Scratch scratch_;
+  UniqueFd listener_;
+  int signal_ = 0;
+  std::list<LineSocket> strangers_;  // Connected, but have not said hello yet.
+  std::list<System> systems_;
+};
+
+}  // namespace colla::bench

@@ -1,0 +1,12 @@
+// The sources of the peers' agents, carried in the program: an installed `colla` needs no source
+// tree to run the benchmark.
+#pragma once
+
+#include <string_view>
+
+namespace colla::bench {
+
+extern const std::string_view kGlooAgent;
+extern const std::string_view kOpenMpiAgent;
+
+}  // namespace colla::bench

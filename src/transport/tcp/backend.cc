@@ -1,0 +1,167 @@
+#include "transport/tcp/backend.h"
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+namespace colla::transport::tcp {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kMaxFailures = 5;
+constexpr auto kPause = 20ms;        // Before the next attempt.
+constexpr auto kConnectLimit = 24h;  // The deadline of those who wait comes first.
+
+bool readable(int fd) {
+  pollfd entry{fd, POLLIN, 0};
+  return ::poll(&entry, 1, 0) > 0;
+}
+
+// Whom this process lets in: peers that are to connect to it, by their own number.
+Status checkNewcomer(const net::Hello& theirs, const Options& options) {
+  if (theirs.peer > options.self && theirs.peer < static_cast<int>(options.peers.size()) &&
+      theirs.stripe < static_cast<std::uint32_t>(options.connections)) {
+    return {};
+  }
+  return {StatusCode::kRefused, fmt::format("{} says that it is peer {} and connects to peer {} "
+                                            "(connection {} of {})",
+                                            theirs.name, theirs.peer, options.self,
+                                            theirs.stripe + 1, options.connections)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TcpBackend>> TcpBackend::create(std::string_view name,
+                                                       const Options& options,
+                                                       net::HandshakeOptions handshake,
+                                                       std::unique_ptr<net::Listener> listener) {
+  UniqueFd waker(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!waker.valid()) {
+    return {StatusCode::kIo, fmt::format("no eventfd: {}", std::strerror(errno))};
+  }
+  net::HandshakeOptions accepting = handshake;
+  accepting.check = [options](const net::Hello& theirs) { return checkNewcomer(theirs, options); };
+  listener->expect(std::move(accepting));
+  handshake.timeout = kConnectLimit;
+  return std::unique_ptr<TcpBackend>(
+      new TcpBackend(name, options, std::move(handshake), std::move(listener), std::move(waker)));
+}
+
+TcpBackend::TcpBackend(std::string_view name, const Options& options,
+                       net::HandshakeOptions handshake, std::unique_ptr<net::Listener> listener,
+                       UniqueFd waker)
+    : name_(name),
+      options_(options),
+      handshake_(std::move(handshake)),
+      waker_(std::move(waker)),
+      listener_(std::move(listener)) {}
+
+void TcpBackend::connect(int peer) {
+  const MutexLock lock(mutex_);
+  for (int stripe = 0; stripe < std::max(options_.connections, 1); ++stripe) {
+    Attempt& attempt = attempts_.emplace_back();
+    attempt.peer = peer;
+    attempt.stripe = static_cast<std::uint32_t>(stripe);
+  }
+}
+
+void TcpBackend::poll(std::vector<Arrival>& arrivals) {
+  const MutexLock lock(mutex_);
+  if (readable(listener_->fd())) {
+    for (net::Connection& connection : listener_->step()) {
+      arrivals.push_back({connection.hello.peer, std::move(connection.stream), {}});
+    }
+  }
+  std::erase_if(attempts_, [&](Attempt& attempt) { return advance(attempt, arrivals); });
+}
+
+bool TcpBackend::advance(Attempt& attempt, std::vector<Arrival>& arrivals) {
+  const Peer& peer = options_.peers[static_cast<std::size_t>(attempt.peer)];
+  if (!attempt.handshake) {
+    if (std::chrono::steady_clock::now() < attempt.next) return false;
+    net::HandshakeOptions options = handshake_;
+    options.hello.stripe = attempt.stripe;
+    options.check = [&peer, expected = attempt.peer](const net::Hello& theirs) -> Status {
+      if (theirs.peer == expected) return {};
+      return {StatusCode::kRefused,
+              fmt::format("{} answers at the address of {}", theirs.name, peer.name)};
+    };
+    auto handshake = net::Handshake::connect(peer.address, options);
+    if (!handshake.ok()) return failed(attempt, handshake.status(), arrivals);
+    attempt.handshake = *std::move(handshake);
+  }
+  const auto step = attempt.handshake->step();
+  if (!step.ok()) return failed(attempt, step.status(), arrivals);
+  attempt.events = *step == net::Step::kWantRead ? POLLIN : POLLOUT;
+  if (*step != net::Step::kDone) return false;
+  arrivals.push_back({attempt.peer, attempt.handshake->takeStream(), {}});
+  return true;
+}
+
+bool TcpBackend::failed(Attempt& attempt, const Status& why, std::vector<Arrival>& arrivals) {
+  // Nobody listens there, or an address makes no sense: another attempt would not help.
+  const bool started = attempt.handshake.has_value() || why.code() == StatusCode::kTimeout;
+  if (started && why.code() != StatusCode::kRefused && ++attempt.failures < kMaxFailures) {
+    attempt.handshake.reset();
+    attempt.next = std::chrono::steady_clock::now() + kPause;
+    return false;
+  }
+  const std::string& name = options_.peers[static_cast<std::size_t>(attempt.peer)].name;
+  const bool gone = why.code() == StatusCode::kPeerLost;
+  arrivals.push_back({attempt.peer, nullptr,
+                      Status(why.code(),
+                             gone ? fmt::format("{} is gone ({})", name, why.message())
+                                  : fmt::format("no connection to {}: {}", name, why.message()),
+                             attempt.peer)});
+  return true;
+}
+
+void TcpBackend::sleep(std::span<Watch> watches, Deadline until) {
+  polled_.clear();
+  polled_.push_back({waker_.get(), POLLIN, 0});
+  for (const Watch& watch : watches) {
+    polled_.push_back(
+        {watch.stream->fd(), static_cast<short>(POLLIN | (watch.write ? POLLOUT : 0)), 0});
+  }
+  {
+    const MutexLock lock(mutex_);
+    polled_.push_back({listener_->fd(), POLLIN, 0});
+    for (const Attempt& attempt : attempts_) {
+      if (attempt.handshake) {
+        polled_.push_back({attempt.handshake->fd(), attempt.events, 0});
+      } else {
+        until = until.earlier(Deadline::at(attempt.next));
+      }
+    }
+  }
+
+  const auto look = [&](std::chrono::nanoseconds limit) {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
+    const timespec timeout{seconds.count(), (limit - seconds).count()};
+    return ppoll(polled_.data(), polled_.size(), &timeout, nullptr);
+  };
+  const Deadline spin = Deadline::after(options_.spin).earlier(until);
+  int count = look(0ns);
+  while (count == 0 && !spin.expired()) count = look(0ns);
+  if (count == 0) count = look(until.remaining());
+  if (count <= 0) return;
+
+  if (polled_.front().revents != 0) {
+    std::uint64_t rings = 0;
+    (void)!read(waker_.get(), &rings, sizeof(rings));
+  }
+  for (std::size_t i = 0; i < watches.size(); ++i) watches[i].ready = polled_[i + 1].revents != 0;
+}
+
+void TcpBackend::wake() {
+  const std::uint64_t one = 1;
+  (void)!write(waker_.get(), &one, sizeof(one));
+}
+
+}  // namespace colla::transport::tcp

@@ -1,0 +1,57 @@
+#include "transport/tcp/transport.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "transport/messenger.h"
+#include "transport/tcp/backend.h"
+
+namespace colla::transport::tcp {
+namespace {
+
+// How long a newcomer may take. It moves only while both sides wait for something, and the side
+// that connects tries again.
+constexpr std::chrono::seconds kAcceptLimit{60};
+
+// What this process says of itself and asks of others, apart from who they must be.
+Result<net::HandshakeOptions> handshakeOptions(const Options& options, Wire wire) {
+  net::HandshakeOptions handshake;
+  handshake.hello.jobId = options.jobId;
+  handshake.hello.epoch = options.epoch;
+  handshake.hello.identity = options.identity;
+  handshake.secret = options.secret;
+  handshake.timeout = kAcceptLimit;
+  if (wire == Wire::kPlain) return handshake;
+  if (options.secret.empty()) {
+    return {StatusCode::kRefused,
+            "the transport tcp needs the job's secret: use `colla run` or set COLLA_SECRET_FILE"};
+  }
+  COLLA_TRY_ASSIGN(handshake.tls, net::TlsContext::create(options.secret, options.jobId));
+  return handshake;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<net::Listener>> listen(const std::string& address, const Options& options,
+                                              Wire wire) {
+  COLLA_TRY_ASSIGN(auto handshake, handshakeOptions(options, wire));
+  return net::Listener::open(address, std::move(handshake));
+}
+
+Result<std::unique_ptr<Transport>> connect(const Options& options,
+                                           std::unique_ptr<net::Listener> listener, Wire wire) {
+  if (options.self < 0 || static_cast<std::size_t>(options.self) >= options.peers.size()) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("there is no peer {} of {}", options.self, options.peers.size())};
+  }
+  COLLA_TRY_ASSIGN(auto handshake, handshakeOptions(options, wire));
+  handshake.hello.peer = options.self;
+  handshake.hello.name = options.peers[static_cast<std::size_t>(options.self)].name;
+  COLLA_TRY_ASSIGN(auto backend,
+                   TcpBackend::create(wire == Wire::kTls ? "tcp" : "tcp-plain", options,
+                                      std::move(handshake), std::move(listener)));
+  return std::unique_ptr<Transport>(std::make_unique<Messenger>(options, std::move(backend)));
+}
+
+}  // namespace colla::transport::tcp
