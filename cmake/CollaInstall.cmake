@@ -1,9 +1,9 @@
-# `cmake --install`: the public headers, the libraries behind them, the commands, and a package
-# config, so that find_package(colla) gives the target colla::colla.
+# `cmake --install`: the public headers, the libraries behind them and a package config, so that
+# find_package(colla) gives the target colla::colla. (The command is installed by src/cli.)
 include(CMakePackageConfigHelpers)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/colla)
 
-# What a program links to. (The target called `colla` is the command.)
+# What a program links to.
 add_library(colla_library INTERFACE)
 add_library(colla::colla ALIAS colla_library)
 set_target_properties(colla_library PROPERTIES EXPORT_NAME colla)
@@ -32,9 +32,6 @@ list(JOIN COLLA_DEPENDENCIES "\n" COLLA_DEPENDENCIES)
 
 install(TARGETS colla_library ${libraries} EXPORT colla ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/colla DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-if(TARGET colla)
-  install(TARGETS colla RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-endif()
 install(EXPORT colla NAMESPACE colla:: FILE collaTargets.cmake DESTINATION ${package})
 configure_package_config_file(cmake/collaConfig.cmake.in ${PROJECT_BINARY_DIR}/collaConfig.cmake
   INSTALL_DESTINATION ${package} NO_SET_AND_CHECK_MACRO)

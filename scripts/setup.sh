@@ -25,8 +25,16 @@ step() {
   "$@" >>"$log" 2>&1 9>&- || failed "$what"
 }
 
+# What the step said when it failed (ninja marks the place; otherwise its last lines), then where to
+# read on.
 failed() {
-  tail -n 20 "$log" | sed 's/^/  /' >&2
+  awk '/^== / { n = marked = 0; next }
+    /^FAILED: / && !marked { n = 0; marked = 1 }
+    { said[n++] = $0 }
+    END {
+      first = marked || n < 20 ? 0 : n - 20
+      for (i = first; i < n && i < first + 20; i++) print "  " said[i]
+    }' "$log" >&2
   die "$1 failed; all of its output is in ${log}"
 }
 
@@ -40,8 +48,7 @@ setUp() {
     say "waiting for another set-up in $root"
     flock 9
   fi
-  # ccache and pip want a home; service users have none.
-  [[ -w ${HOME:-/nonexistent} ]] || export CCACHE_DIR=${CCACHE_DIR:-$root/.cache/ccache}
+  : >"$log"
   installPackages "$1"
   makeVenv
 }
@@ -101,13 +108,13 @@ fits='import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] 
 
 findPython() {
   local candidate
-  for candidate in ${PYTHON:+"$PYTHON"} /usr/bin/python3 python3 python3.{11,12,13,14}; do
+  for candidate in ${COLLA_PYTHON:+"$COLLA_PYTHON"} /usr/bin/python3 python3 python3.{11,12,13,14}; do
     if "$candidate" -c "$fits" 2>/dev/null; then
       command -v "$candidate"
       return
     fi
   done
-  die "no Python 3.11 to 3.14 with venv found; install one, or name it: PYTHON=… $0"
+  die "no Python 3.11 to 3.14 with venv found; install one, or name it: COLLA_PYTHON=… $0"
 }
 
 # .venv with what scripts/requirements.txt pins. With Torch_DIR set, libtorch is there already and
@@ -146,6 +153,9 @@ makeVenv() {
 build() {
   local directory=$root/$1 target=$2
   shift 2
+  local -x CCACHE_BASEDIR=$root  # So that clones in different places share what ccache has.
+  # It wants a home, which service users do not have.
+  [[ -w ${HOME:-/nonexistent} ]] || local -x CCACHE_DIR=${CCACHE_DIR:-$root/.cache/ccache}
   local torch=${Torch_DIR:-}
   [[ -n $torch ]] || for torch in "$venv"/lib/python3*/site-packages/torch/share/cmake/Torch; do :; done
   local arguments=(-S "$root" -B "$directory" -G Ninja --no-warn-unused-cli
@@ -172,7 +182,7 @@ showProgress() {
     if [[ -t 2 ]]; then
       printf '\r\033[Kcolla: building %s, %s of %s' "$1" "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" >&2
     elif [[ -z $said ]]; then
-      say "building $1, ${BASH_REMATCH[2]} steps"
+      say "building $1"
     fi
     said=yes
   done

@@ -96,8 +96,8 @@ Status gather(Group& group, ConstBuffer data, Buffer result, int root,
 Status scatter(Group& group, ConstBuffer data, Buffer result, int root,
                const CollectiveOptions& options = {});
 
-// Messages between two ranks, in order for each (pair, tag). They do not wait for collectives of
-// the group, nor those for them.
+// Messages between two ranks, in order for each (pair, tag); both sides must give the same size.
+// They do not wait for collectives of the group, nor those for them.
 Status send(Group& group, ConstBuffer data, int to, std::uint32_t tag = 0,
             const CollectiveOptions& options = {});
 Status recv(Group& group, Buffer data, int from, std::uint32_t tag = 0,

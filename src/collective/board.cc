@@ -83,6 +83,10 @@ Result<std::unique_ptr<Board>> Board::create(transport::Transport& transport, st
     board->boards_[other] = mapping.bytes;
     board->mappings_.push_back(std::move(mapping));
   }
+  // Nobody leaves, and takes its board along, before everybody has it.
+  board->call_ = envelope.call;
+  board->advance();
+  COLLA_TRY(board->awaitAll(deadline));
   return board;
 }
 

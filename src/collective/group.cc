@@ -30,9 +30,7 @@ Status move(GroupCore& core, bool outgoing, ConstBuffer data, int rank, std::uin
       .group = options.id | kMessageBit,
       .sequence = tag,
       .step = core.nextMessage(outgoing, peer, tag),
-      .call = collective::encode({.operation = collective::Operation::kMessage,
-                                  .type = data.type(),
-                                  .count = data.count()})};
+      .call = collective::encode({.operation = collective::Operation::kMessage})};
   transport::Request request;
   if (outgoing) {
     options.transport->send(peer, envelope, data.bytes(), request);
@@ -43,13 +41,6 @@ Status move(GroupCore& core, bool outgoing, ConstBuffer data, int rank, std::uin
   transport::Request* const pending = &request;
   const Status status =
       options.transport->wait(std::span(&pending, 1), core.deadlineFor(timeout));
-  if (status.code() == StatusCode::kMismatch) {
-    return {StatusCode::kMismatch,
-            fmt::format("{} has {}, {} has {}", options.names[core.rank()],
-                        collective::describe(envelope.call), options.names[rank],
-                        collective::describe(request.theirs())),
-            peer};
-  }
   return status.withContext(
       fmt::format("{} {}", outgoing ? "send to" : "receive from", options.names[rank]));
 }

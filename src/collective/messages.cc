@@ -56,7 +56,7 @@ Status Messages::explain(const Status& status) {
   if (const Status told = options.transport->aborted(options.id); !told.ok()) return told;
   if (status.code() == StatusCode::kMismatch) {
     for (const transport::Request* request : pending_) {
-      if (!request->done() || request->status().code() != StatusCode::kMismatch) continue;
+      if (request->status().code() != StatusCode::kMismatch) continue;
       const auto it = std::ranges::find(options.members, request->peer());
       const auto theirs = static_cast<std::size_t>(it - options.members.begin());
       return {StatusCode::kMismatch,

@@ -137,8 +137,8 @@ void PeerLink::onRefuse(const Frame& frame) {
                    peer_);
   std::erase_if(readies_,
                 [&](const Message& m) { return sameOperation(m.envelope, frame.envelope); });
-  // What was refused may have been done already. The group is broken all the same.
-  if (!endOperation(frame.envelope, why)) context_.aborts.push_back({frame.envelope.group, why});
+  // What was refused may have been done already: then the receiver's abort, if it sends one, tells.
+  endOperation(frame.envelope, why);
 }
 
 Status PeerLink::onBody(Connection& connection) {

@@ -114,7 +114,7 @@ class Transport {
   // Starts to send `data`. The receiver's buffer must have the same size: another size or call
   // ends both requests with kMismatch. A message of up to 64 KiB is done once it has been handed
   // over, seen by the receiver or not: a mismatch found after that ends the sender's other
-  // requests of that group and sequence, or breaks the group when there are none.
+  // requests of that group and sequence; where there are none, telling it is up to the receiver.
   virtual void send(int peer, const Envelope& envelope, std::span<const std::byte> data,
                     Request& request) = 0;
   virtual void recv(int peer, const Envelope& envelope, std::span<std::byte> data,

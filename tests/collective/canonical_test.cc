@@ -164,8 +164,17 @@ TEST_P(CanonicalTest, EveryLengthGivesTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(Workers, CanonicalTest, ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 9));
 
+TEST(CanonicalBitsTest, TcpGivesTheSameBits) {
+  std::vector<Plan> plans;
+  for (const std::size_t count : {1, 1000, 100'003}) {
+    plans.push_back(makePlan({0, 2, 3, 5}, {Algorithm::kAuto, Algorithm::kTree}, count, 5));
+  }
+  checkAll(Wire::kTcpPlain, 3, plans);
+  checkAll(Wire::kTcp, 3, plans);
+}
+
 // The ring is what it is for: another order, and other bits.
-TEST(CanonicalTest, RingAddsInAnotherOrder) {
+TEST(CanonicalBitsTest, RingAddsInAnotherOrder) {
   const Plan plan = makePlan({0, 1, 2, 3, 4, 5}, {}, 4099, 3);
   test::runRanks(Wire::kMessages, 5, [&](Group& group) {
     std::vector<float> data = plan.values[group.rank()];
@@ -181,7 +190,7 @@ TEST(CanonicalTest, RingAddsInAnotherOrder) {
 }
 
 // Sixteen-bit sums are rounded at each node; averages divide once.
-TEST(CanonicalTest, AverageDividesTheSumOnce) {
+TEST(CanonicalBitsTest, AverageDividesTheSumOnce) {
   const Plan plan = makePlan({0, 1, 2, 3}, {}, 1000, 9);
   for (const Wire wire : {Wire::kShared, Wire::kMessages}) {
     test::runRanks(wire, 3, [&](Group& group) {

@@ -429,5 +429,10 @@ INSTANTIATE_TEST_SUITE_P(Messages, CollectivesTest,
                          ::testing::Combine(::testing::Values(Wire::kMessages),
                                             ::testing::Values(1, 2, 3, 4, 9)),
                          nameOf);
+INSTANTIATE_TEST_SUITE_P(Tcp, CollectivesTest,
+                         ::testing::Combine(::testing::Values(Wire::kTcpPlain, Wire::kTcp),
+                                            ::testing::Values(2, 3)),
+                         nameOf);
+
 }  // namespace
 }  // namespace colla

@@ -10,6 +10,7 @@
 #include "transport/inproc/transport.h"
 #include "transport/listeners.h"
 #include "transport/shm/transport.h"
+#include "transport/tcp/transport.h"
 
 namespace colla::test {
 namespace {
@@ -57,6 +58,16 @@ using Transports = std::vector<std::unique_ptr<transport::Transport>>;
 Transports makeTransports(Wire wire, int count) {
   if (wire == Wire::kShm) {
     return connectAll(optionsFor(count), transport::shm::listen, transport::shm::connect);
+  }
+  if (wire == Wire::kTcp || wire == Wire::kTcpPlain) {
+    namespace tcp = transport::tcp;
+    const auto kind = wire == Wire::kTcp ? tcp::Wire::kTls : tcp::Wire::kPlain;
+    return connectAll(
+        optionsFor(count),
+        [&](const auto& options) { return tcp::listen("127.0.0.1:0", options, kind); },
+        [&](const auto& options, auto listener) {
+          return tcp::connect(options, std::move(listener), kind);
+        });
   }
   transport::inproc::Hub hub(count);
   Transports transports;

@@ -1,8 +1,8 @@
 """What the docs name exists, and the example in README.md is the one that the tests build.
 
 Checked in every .md file of the tree: relative links, and `paths/like/this` or `names.h` in
-backticks. A path may be meant from the file's own folder, the root, src/ or include/; a name without
-a folder only counts in the README of a source folder, which speaks of its own files.
+backticks. A path may be meant from the file's own folder, that folder's tests, the root, src/ or include/; a name
+without a folder only counts in the README of a source folder, which speaks of its own files.
 """
 
 import pathlib
@@ -41,7 +41,7 @@ def broken(root):
     found = []
     for page in pages(root):
         text = FENCE.sub("", page.read_text())
-        places = [page.parent, root, root / "src", root / "include"]
+        places = [page.parent, root / "tests" / page.parent.name, root, root / "src", root / "include"]
         names = [(link.split("#")[0], [page.parent])
                  for link in LINK.findall(text) if "://" not in link and not link.startswith("#")]
         names += [(token, places) for token in TOKEN.findall(text) if is_path(token, page, root)]

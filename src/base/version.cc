@@ -1,0 +1,7 @@
+#include "base/version.h"
+
+namespace colla {
+
+std::string_view version() { return COLLA_VERSION; }
+
+}  // namespace colla

@@ -1,0 +1,29 @@
+// What the commands have in common in reading their command line with CLI11.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "commands.h"
+
+namespace colla::cli {
+
+constexpr int kExitUsage = 2;
+
+// "colla run: message" on standard error; returns kExitUsage.
+int usageError(std::string_view command, std::string_view message);
+
+// A flag as CLI11 knows it: dashes for underscores in its name, "--np" for "-np".
+std::string normalized(std::string_view flag);
+
+// Splits `arguments` at the first word that is neither a flag of `app` nor a flag's value, or at
+// "--": what comes after is left as it is, and returned.
+Arguments takeCommand(const CLI::App& app, Arguments& arguments);
+
+// Parses `arguments` into what `app` is bound to. An exit code if the command ends here: after
+// --help, or after a usage error.
+std::optional<int> parse(CLI::App& app, const Arguments& arguments);
+
+}  // namespace colla::cli

@@ -1,0 +1,16 @@
+// The commands of `colla`, one file each. A command gets the words after its name and returns the
+// exit code: 0, 2 for a usage error, 1 for other failures (`colla run` has more).
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace colla::cli {
+
+using Arguments = std::vector<std::string>;
+
+int runCommand(const Arguments& arguments);
+int settingsCommand(const Arguments& arguments);
+int versionCommand(const Arguments& arguments);
+
+}  // namespace colla::cli

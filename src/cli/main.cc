@@ -1,0 +1,60 @@
+// `colla`: picks the command. A new one is a row in kCommands and a file of its own.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "arguments.h"
+#include "commands.h"
+
+namespace colla::cli {
+namespace {
+
+struct Command {
+  std::string_view name;
+  std::string_view summary;
+  int (*run)(const Arguments& arguments);
+};
+
+constexpr std::array kCommands = {
+    Command{"run", "start a program as the processes of one job", runCommand},
+    Command{"settings", "list all settings and their values", settingsCommand},
+    Command{"version", "tell the version and what is built in", versionCommand},
+};
+
+void printOverview() {
+  fmt::print(
+      "Colla trains one model with many workers.\n\n"
+      "usage: colla COMMAND [arguments]\n\n");
+  for (const Command& command : kCommands) {
+    fmt::print("  {:10} {}\n", command.name, command.summary);
+  }
+  fmt::print(
+      "\nexamples:\n"
+      "  colla run -np 2 -- ./train            two workers on this host\n"
+      "  colla run -np 2 --ps 1 -- ./train     and a parameter server\n"
+      "  colla COMMAND --help                  more about a command\n");
+}
+
+int main(const Arguments& arguments) {
+  if (arguments.empty()) return usageError("colla", "no command given (see colla --help)");
+  std::string_view name = arguments.front();
+  if (name == "--help" || name == "-h" || name == "help") {
+    printOverview();
+    return 0;
+  }
+  if (name == "--version") name = "version";
+  const auto* command = std::ranges::find(kCommands, name, &Command::name);
+  if (command == kCommands.end()) {
+    return usageError("colla", fmt::format("there is no command \"{}\" (see colla --help)", name));
+  }
+  return command->run(Arguments(arguments.begin() + 1, arguments.end()));
+}
+
+}  // namespace
+}  // namespace colla::cli
+
+int main(int argc, char** argv) {
+  return colla::cli::main(colla::cli::Arguments(argv + 1, argv + argc));
+}

@@ -1,0 +1,96 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <map>
+
+#include "arguments.h"
+#include "base/config.h"
+#include "commands.h"
+#include "launch/run.h"
+
+namespace colla::cli {
+namespace {
+
+constexpr char kName[] = "colla run";
+
+constexpr double kLongest = 10.0 * 365 * 86400;
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(std::llround(std::min(seconds, kLongest) * 1000));
+}
+
+}  // namespace
+
+int runCommand(const Arguments& arguments) {
+  CLI::App app(
+      "Starts a program as the workers and servers of one job on this host:\n"
+      "colla run -np N [flags] [--] PROGRAM [arguments]",
+      kName);
+  app.footer(
+      "Each process finds its place in COLLA_RANK, COLLA_SIZE and others. When one fails, all are\n"
+      "ended; nothing is left behind. Exit code: that of the first process that failed (128 + n\n"
+      "for signal n), 124 after --timeout.\n\n"
+      "Examples:\n"
+      "  colla run -np 4 -- ./train --epochs 3\n"
+      "  colla run -np 2 --ps 1 --threads 2 --output-dir logs -- python train.py\n");
+
+  launch::RunOptions options;
+  double timeout = 0;
+  double grace = 5;
+  bool noPrefix = false;
+  std::vector<std::string> environment;
+  std::string file;
+  app.add_option("-n,--np", options.workers, "workers; also -np N")->required();
+  app.add_option("--ps", options.servers, "parameter servers");
+  app.add_option("--env", environment, "NAME=VALUE for every process; may be repeated")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--output-dir", options.outputDir,
+                 "also write what each process says to worker-0.out, worker-0.err, … there");
+  auto* timeoutOption = app.add_option("--timeout", timeout, "end the job after so many seconds");
+  app.add_option("--grace", grace, "seconds that processes have to end by themselves (5)");
+  app.add_flag("--no-prefix", noPrefix, "do not say before each line whose it is");
+  app.add_option("--config", file, "TOML file with settings; or COLLA_CONFIG");
+  std::map<std::string, std::string> values;
+  for (const Setting& setting : settings()) {
+    app.add_option(flagName(setting.name), values[std::string(setting.name)],
+                   std::string(setting.help))
+        ->group("Settings (or COLLA_NAME, or in the file)");
+  }
+
+  Arguments flags = arguments;
+  options.command = takeCommand(app, flags);
+  if (const auto exitCode = parse(app, flags)) return *exitCode;
+
+  for (const std::string& entry : environment) {
+    const auto equals = entry.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return usageError(kName, fmt::format("--env takes NAME=VALUE, not \"{}\"", entry));
+    }
+    options.environment.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  if (timeoutOption->count() > 0) {
+    if (!(timeout > 0)) {
+      return usageError(kName, fmt::format("--timeout is {}, but must be above 0", timeout));
+    }
+    options.timeout = milliseconds(timeout);
+  }
+  if (!(grace >= 0)) {
+    return usageError(kName, fmt::format("--grace is {}, but cannot be negative", grace));
+  }
+  options.grace = milliseconds(grace);
+  options.prefix = !noPrefix;
+
+  std::map<std::string, std::string> given;
+  for (const auto& [name, value] : values) {
+    if (app.get_option(flagName(name))->count() > 0) given[name] = value;
+  }
+  if (file.empty() && std::getenv("COLLA_CONFIG") != nullptr) file = std::getenv("COLLA_CONFIG");
+  auto config = Config::load(given, file, [](const char* name) { return std::getenv(name); });
+  if (!config.ok()) return usageError(kName, config.status().message());
+  options.config = *std::move(config);
+  return launch::run(options);
+}
+
+}  // namespace colla::cli

@@ -1,0 +1,27 @@
+#include <fmt/format.h>
+
+#include "arguments.h"
+#include "base/version.h"
+#include "commands.h"
+
+namespace colla::cli {
+namespace {
+
+#if defined(__clang__)
+constexpr char kCompiler[] = "clang " __clang_version__;
+#else
+constexpr char kCompiler[] = "gcc " __VERSION__;
+#endif
+
+}  // namespace
+
+int versionCommand(const Arguments& arguments) {
+  CLI::App app("Tells the version, the compiler and what is built in.", "colla version");
+  if (const auto exitCode = parse(app, arguments)) return *exitCode;
+  const std::string_view transports = COLLA_TRANSPORTS;
+  fmt::print("colla {}\ncompiler: {}\ntransports:{}\n", version(), kCompiler,
+             transports.empty() ? " none" : transports);
+  return 0;
+}
+
+}  // namespace colla::cli

@@ -1,0 +1,52 @@
+// The part of `colla run` that the user sees: waits for signals, events and output, and passes
+// them on. What to do about them the Supervisor decides.
+#pragma once
+
+#include <csignal>
+#include <set>
+
+#include "base/unique_fd.h"
+#include "launch/guardian.h"
+#include "launch/output.h"
+#include "launch/process_tree.h"
+#include "launch/stdin_pump.h"
+#include "launch/supervisor.h"
+
+namespace colla::launch {
+
+class Front {
+ public:
+  // `signals` is a signalfd of the signals to pass on; `spared` are descendants of this process
+  // that have nothing to do with the job.
+  Front(Guardian guardian, Output& output, StdinPump input, Supervisor& supervisor,
+        UniqueFd signals, std::set<ProcessId> spared)
+      : guardian_(std::move(guardian)),
+        output_(output),
+        input_(std::move(input)),
+        supervisor_(supervisor),
+        signals_(std::move(signals)),
+        spared_(std::move(spared)) {}
+
+  // Starts the job and returns when nothing of it is left and its output is passed on.
+  void run();
+  // Passes on what was said since, then returns.
+  void flush();
+
+ private:
+  void wait();
+  void act(Supervisor::Action action);
+  void handleSignals(TimePoint now);
+  void handleEvents(TimePoint now);
+  void ended(int processesLeft);
+
+  Guardian guardian_;
+  Output& output_;
+  StdinPump input_;
+  Supervisor& supervisor_;
+  UniqueFd signals_;
+  std::set<ProcessId> spared_;
+  bool ended_ = false;      // No process of the job is left.
+  bool impatient_ = false;  // The user does not want to wait for output either.
+};
+
+}  // namespace colla::launch

@@ -1,0 +1,95 @@
+// What a job's processes say: read from pipes, shown with prefixes, written to files, and its last
+// lines kept for the report.
+//
+// Nothing here blocks but writing to files: when our own output is not read, that of the processes
+// is not read either, and they wait. Not thread safe.
+#pragma once
+
+#include <poll.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "colla/status.h"
+#include "launch/line_printer.h"
+#include "launch/plan.h"
+#include "launch/spawn.h"
+#include "launch/tail.h"
+
+namespace colla::launch {
+
+enum Stream { kOut = 0, kErr = 1 };
+
+// One of our own descriptors, with what still has to go there.
+class Sink {
+ public:
+  explicit Sink(int fd) : fd_(fd) {}
+
+  int fd() const { return fd_; }
+  // Where to append.
+  std::string& queue() { return queue_; }
+  bool empty() const { return queue_.empty(); }
+  bool full() const { return queue_.size() > 256 * 1024; }
+  bool broken() const { return broken_; }
+  // Nobody reads it: what is and will be queued is dropped.
+  void setBroken();
+  // Writes what goes without waiting.
+  void flush();
+
+ private:
+  int fd_;
+  std::string queue_;
+  bool broken_ = false;
+};
+
+class Output {
+ public:
+  // Makes the pipes and, in `outputDir` if it is not empty, the files.
+  static Result<Output> create(const Plan& plan, const std::string& outputDir, bool prefix);
+
+  // The writing ends for `process`, until closeWriters().
+  int writer(std::size_t process, Stream stream) const;
+  void closeWriters();
+
+  // What to wait for, to be followed by handle() with the same entries. Adds to `polls`.
+  void prepare(std::vector<pollfd>& polls);
+  void handle(const pollfd* polls, TimePoint now);
+  // Between the two: when to call handle() even if nothing is ready.
+  TimePoint nextDeadline() const;
+
+  // No process is left that could write: what the pipes hold now is all. Then done() comes true
+  // after prepare() and handle() have passed everything on.
+  void noMoreWriters() { noMoreWriters_ = true; }
+  bool done() const;
+  // Nobody reads one of our own outputs.
+  bool broken() const { return sinks_[kOut].broken() || sinks_[kErr].broken(); }
+
+  // A message of our own, after what the processes said.
+  void say(const std::string& text);
+  const Tail& tail(std::size_t process, Stream stream) const;
+
+ private:
+  struct Source {
+    int process = 0;
+    Stream stream = kOut;
+    UniqueFd reader;  // Invalid at its end.
+    UniqueFd writer;
+    UniqueFd file;
+    std::string fileName;
+    Tail tail;
+  };
+  Output(const Plan& plan, bool prefix);
+  Status open(Source& source, const Plan& plan, const std::string& outputDir);
+  void read(Source& source, TimePoint now);
+  void store(Source& source, std::string_view bytes);
+
+  std::array<Sink, 2> sinks_;
+  std::array<LinePrinter, 2> printers_;
+  std::vector<Source> sources_;  // Two for each process.
+  std::vector<Source*> polled_;
+  bool noMoreWriters_ = false;
+};
+
+}  // namespace colla::launch

@@ -1,0 +1,151 @@
+#include "launch/plan.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+#include "job/environment.h"
+#include "launch/program.h"
+#include "rendezvous/secret.h"
+
+namespace colla::launch {
+namespace {
+
+using Variables = std::map<std::string, std::string, std::less<>>;
+
+Status invalid(std::string message) { return {StatusCode::kInvalidArgument, std::move(message)}; }
+
+Result<std::string> randomHex(std::size_t bytes) {
+  std::string hex;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    unsigned char byte = 0;
+    if (getrandom(&byte, 1, 0) != 1) return {StatusCode::kIo, "no random bytes from the kernel"};
+    hex += fmt::format("{:02x}", byte);
+  }
+  return hex;
+}
+
+int usableCores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
+  return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+Status checkOptions(const RunOptions& options) {
+  if (options.workers < 1) {
+    return invalid(fmt::format("-np is {}, but a job has at least one worker", options.workers));
+  }
+  if (options.servers < 0) {
+    return invalid(fmt::format("--ps is {}, but cannot be negative", options.servers));
+  }
+  if (options.workers > kMaxProcesses || options.servers > kMaxProcesses - options.workers) {
+    return invalid(
+        fmt::format("-np {} and --ps {} are more than the {} processes that one host "
+                    "may have",
+                    options.workers, options.servers, kMaxProcesses));
+  }
+  const auto slices = options.config.integer("slices");
+  if (slices < 0 || (slices > 0 && slices < options.workers)) {
+    return invalid(fmt::format("{} is {}, but {} workers need at least as many slices",
+                               options.config.origin("slices"), slices, options.workers));
+  }
+  const auto threads = options.config.integer("threads");
+  if (threads < 0 || threads > 4096) {
+    return invalid(fmt::format("{} is {}, but must be from 1 to 4096, or 0 for cores / workers",
+                               options.config.origin("threads"), threads));
+  }
+  if (options.command.empty()) {
+    return invalid("no program given; for example: colla run -np 2 -- ./train");
+  }
+  for (const auto& [name, value] : options.environment) {
+    if (job::isPlaceVariable(name)) {
+      return invalid(fmt::format("--env {}: this one is for `colla run` to set", name));
+    }
+  }
+  return {};
+}
+
+// What every process has: the inherited variables, with the settings as the launcher resolved
+// them.
+Variables sharedVariables(const RunOptions& options, const Surroundings& surroundings,
+                          int threads) {
+  Variables variables;
+  for (const std::string& entry : surroundings.environment) {
+    const auto equals = entry.find('=');
+    if (equals == std::string::npos || equals == 0) continue;
+    variables[entry.substr(0, equals)] = entry.substr(equals + 1);
+  }
+  variables.erase("COLLA_CONFIG");  // Its contents follow, stronger places considered.
+  for (const Setting& setting : settings()) {
+    if (options.config.origin(setting.name) == "default") continue;
+    variables[variableName(setting.name)] = options.config.value(setting.name);
+  }
+  variables["OMP_NUM_THREADS"] = variables["MKL_NUM_THREADS"] = std::to_string(threads);
+  return variables;
+}
+
+}  // namespace
+
+std::string Process::name() const { return fmt::format("{} {}", toString(role), rank); }
+std::string Process::fileName() const { return fmt::format("{}-{}", toString(role), rank); }
+
+Result<Surroundings> Surroundings::here() {
+  Surroundings result;
+  for (char** entry = environ; *entry != nullptr; ++entry) result.environment.emplace_back(*entry);
+  result.cores = usableCores();
+  result.host = job::hostName();
+  COLLA_TRY_ASSIGN(result.jobId, randomHex(8));
+  result.secretHex = rendezvous::secretToHex(rendezvous::makeSecret());
+  return result;
+}
+
+Result<Plan> makePlan(const RunOptions& options, const Surroundings& surroundings) {
+  COLLA_TRY(checkOptions(options));
+  const auto wanted = static_cast<int>(options.config.integer("threads"));
+  const int threads = wanted > 0 ? wanted : std::max(1, surroundings.cores / options.workers);
+
+  Plan plan;
+  plan.jobId = surroundings.jobId;
+  plan.secretHex = surroundings.secretHex;
+  plan.store = "unix:@colla-" + plan.jobId;
+  plan.host = surroundings.host;
+  plan.arguments = options.command;
+
+  const Variables shared = sharedVariables(options, surroundings, threads);
+  Variables chosen;
+  for (const auto& [name, value] : options.environment) chosen[name] = value;
+  const auto path = chosen.contains("PATH") ? chosen.find("PATH") : shared.find("PATH");
+  COLLA_TRY_ASSIGN(
+      plan.program,
+      findProgram(plan.arguments.front(), path == shared.end() ? "/usr/bin:/bin" : path->second));
+
+  job::Place place;
+  place.size = options.workers;
+  place.servers = options.servers;
+  place.jobId = plan.jobId;
+  place.host = plan.host;
+  place.store = plan.store;
+  place.secretHex = plan.secretHex;
+  place.threads = threads;
+  for (const Role role : {Role::kWorker, Role::kServer}) {
+    place.role = role;
+    place.localSize = role == Role::kWorker ? options.workers : options.servers;
+    for (place.rank = 0; place.rank < place.localSize; ++place.rank) {
+      place.localRank = place.rank;
+      Variables variables = shared;
+      for (const auto& [name, value] : job::toVariables(place)) variables[name] = value;
+      for (const auto& [name, value] : chosen) variables[name] = value;
+      Process& process = plan.processes.emplace_back(Process{role, place.rank, {}});
+      for (const auto& [name, value] : variables) {
+        process.environment.push_back(name + "=" + value);
+      }
+    }
+  }
+  return plan;
+}
+
+}  // namespace colla::launch

@@ -1,0 +1,86 @@
+#include "launch/report.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+namespace colla::launch {
+namespace {
+
+std::string howItEnded(const End& end) {
+  if (!end.killed) return fmt::format("ended with exit code {}", end.value);
+  const std::string_view hint =
+      end.value == SIGKILL ? "; the kernel does that when memory runs out" : "";
+  return fmt::format("was killed by {} (signal {}{})", signalName(end.value), end.value, hint);
+}
+
+std::string lastLines(const Output& output, std::size_t process) {
+  std::string_view from = "standard error";
+  auto lines = output.tail(process, kErr).lines();
+  if (lines.empty()) {
+    from = "standard output";
+    lines = output.tail(process, kOut).lines();
+  }
+  if (lines.empty()) return "; it said nothing";
+  std::string text = fmt::format("; its last lines on {}:", from);
+  for (const std::string& line : lines) text += "\n  | " + line;
+  return text;
+}
+
+std::string stillRunning(const Supervisor& supervisor, const Plan& plan) {
+  constexpr std::size_t kShown = 8;
+  std::string text;
+  const auto& running = supervisor.running();
+  for (std::size_t i = 0; i < running.size() && i < kShown; ++i) {
+    if (i > 0) text += ", ";
+    text += plan.processes[static_cast<std::size_t>(running[i])].name();
+  }
+  if (running.size() > kShown) text += fmt::format(" and {} more", running.size() - kShown);
+  return text;
+}
+
+}  // namespace
+
+std::string signalName(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
+}
+
+Report makeReport(const Supervisor& supervisor, const Plan& plan, const RunOptions& options,
+                  const Output& output) {
+  const auto culprit = static_cast<std::size_t>(supervisor.culprit());
+  switch (supervisor.cause()) {
+    case Cause::kNone:
+      return {};
+    case Cause::kFailed: {
+      const End end = *supervisor.endOf(supervisor.culprit());
+      return {fmt::format("{} on host {} {}{}", plan.processes[culprit].name(), plan.host,
+                          howItEnded(end), lastLines(output, culprit)),
+              end.killed ? 128 + end.value : end.value};
+    }
+    case Cause::kNotStarted: {
+      const bool missing = supervisor.value() == ENOENT;
+      return {fmt::format("cannot start {} on host {}: {}: {}{}", plan.processes[culprit].name(),
+                          plan.host, plan.program, std::strerror(supervisor.value()),
+                          missing ? " (or its interpreter is missing)" : ""),
+              missing ? kExitNotFound : kExitNotExecutable};
+    }
+    case Cause::kSignal:
+      return {fmt::format("ended by {}", signalName(supervisor.value())), 128 + supervisor.value()};
+    case Cause::kTimeout:
+      return {fmt::format("the job did not end within {:g} s (--timeout) and was ended; still "
+                          "running: {}",
+                          std::chrono::duration<double>(*options.timeout).count(),
+                          stillRunning(supervisor, plan)),
+              kExitTimeout};
+    case Cause::kOutputClosed:
+      return {"", 128 + SIGPIPE};
+    case Cause::kGuardianLost:
+      return {"the job's guardian process was killed; every process was ended", kExitFailure};
+  }
+  return {};
+}
+
+}  // namespace colla::launch

@@ -1,0 +1,24 @@
+// What `colla run` says and returns at a job's end.
+#pragma once
+
+#include <string>
+
+#include "launch/output.h"
+#include "launch/plan.h"
+#include "launch/run.h"
+#include "launch/supervisor.h"
+
+namespace colla::launch {
+
+struct Report {
+  std::string text;  // Empty: all went well, or nobody is there to read it.
+  int exitCode = 0;
+};
+
+Report makeReport(const Supervisor& supervisor, const Plan& plan, const RunOptions& options,
+                  const Output& output);
+
+// "SIGKILL"
+std::string signalName(int signal);
+
+}  // namespace colla::launch

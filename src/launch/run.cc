@@ -1,0 +1,128 @@
+#include "launch/run.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "launch/front.h"
+#include "launch/plan.h"
+#include "launch/report.h"
+#include "launch/store.h"
+
+namespace colla::launch {
+namespace {
+
+int complain(const Status& status, int exitCode) {
+  fmt::print(stderr, "colla run: {}\n", status.message());
+  return exitCode;
+}
+
+// Descriptors 0 to 2 belong to somebody, so that no file or pipe of ours gets their numbers.
+void fillStandardDescriptors() {
+  for (;;) {
+    const int fd = open("/dev/null", O_RDWR);
+    if (fd > STDERR_FILENO) close(fd);
+    if (fd < 0 || fd > STDERR_FILENO) return;
+  }
+}
+
+// As many open files as we may have: each process needs a handful.
+void raiseFileLimit(rlimit files) {
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
+// Blocks the signals that are passed on, and returns a descriptor to read them from. A signal that
+// is ignored (nohup, or a shell's background job) stays so.
+UniqueFd takeSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT}) {
+    struct sigaction action {};
+    if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) {
+      sigaddset(&set, signal);
+    }
+  }
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  return UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+std::vector<Command> commandsOf(const Plan& plan, const Output& output, const StdinPump& input,
+                                int null) {
+  std::vector<Command> commands;
+  for (std::size_t i = 0; i < plan.processes.size(); ++i) {
+    commands.push_back({.program = plan.program,
+                        .arguments = plan.arguments,
+                        .environment = plan.processes[i].environment,
+                        .input = i == 0 ? input.reader() : null,
+                        .output = output.writer(i, kOut),
+                        .error = output.writer(i, kErr)});
+  }
+  return commands;
+}
+
+int exitCodeOf(const Status& planning) {
+  switch (planning.code()) {
+    case StatusCode::kInvalidArgument:
+      return kExitUsage;
+    case StatusCode::kNotFound:
+      return kExitNotFound;
+    case StatusCode::kRefused:
+      return kExitNotExecutable;
+    default:
+      return kExitFailure;
+  }
+}
+
+}  // namespace
+
+int run(const RunOptions& options) {
+  fillStandardDescriptors();
+  const auto surroundings = Surroundings::here();
+  if (!surroundings.ok()) return complain(surroundings.status(), kExitFailure);
+  const auto plan = makePlan(options, *surroundings);
+  if (!plan.ok()) return complain(plan.status(), exitCodeOf(plan.status()));
+
+  const Inherited inherited = Inherited::current();
+  raiseFileLimit(inherited.files);
+  auto output = Output::create(*plan, options.outputDir, options.prefix);
+  if (!output.ok()) return complain(output.status(), kExitFailure);
+  auto input = StdinPump::create();
+  if (!input.ok()) return complain(input.status(), kExitFailure);
+  const UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
+
+  // Whoever ran exec may have had children before: they are none of our business.
+  const auto before = descendantsOf(getpid());
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  UniqueFd signals = takeSignals();
+
+  auto guardian = Guardian::create(commandsOf(*plan, *output, *input, null.get()), inherited);
+  if (!guardian.ok()) return complain(guardian.status(), kExitFailure);
+  output->closeWriters();
+  input->closeReader();
+
+  // Only now: a process with threads should not fork.
+  const auto store = serveStore(*plan);
+  if (!store.ok()) return complain(store.status(), kExitFailure);
+
+  Supervisor supervisor({.workers = options.workers,
+                         .servers = options.servers,
+                         .timeout = options.timeout,
+                         .grace = options.grace},
+                        Clock::real().now());
+  Front front(*std::move(guardian), *output, *std::move(input), supervisor, std::move(signals),
+              {before.begin(), before.end()});
+  front.run();
+  const Report report = makeReport(supervisor, *plan, options, *output);
+  if (!report.text.empty()) output->say(report.text);
+  front.flush();
+  return report.exitCode;
+}
+
+}  // namespace colla::launch

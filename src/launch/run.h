@@ -1,0 +1,45 @@
+// `colla run` on this host: starts a job's processes, passes on what they say and how they end,
+// and leaves nothing behind.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/config.h"
+
+namespace colla::launch {
+
+struct RunOptions {
+  int workers = 1;
+  int servers = 0;
+  std::vector<std::string> command;  // The program and its arguments.
+  // For every process, stronger than what is inherited or computed.
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::string outputDir;                             // Empty: no files.
+  std::optional<std::chrono::milliseconds> timeout;  // For the whole job.
+  // What processes get to end by themselves once they were asked to.
+  std::chrono::milliseconds grace{5000};
+  bool prefix = true;  // Say before each line whose it is.
+  Config config;
+};
+
+constexpr int kMaxProcesses = 4096;
+
+// Exit codes that do not come from the program.
+constexpr int kExitFailure = 1;
+constexpr int kExitUsage = 2;
+constexpr int kExitTimeout = 124;
+constexpr int kExitNotExecutable = 126;
+constexpr int kExitNotFound = 127;
+
+// Runs the job and returns the exit code for `colla run`: 0, the code of the first process that
+// failed (128 + n for signal n), or one of the above, after a line on standard error.
+//
+// To be called from a process with one thread. Changes the signal mask and makes this process the
+// reaper of its orphaned descendants, for good: the process should end soon after.
+int run(const RunOptions& options);
+
+}  // namespace colla::launch

@@ -1,0 +1,118 @@
+#include "launch/supervisor.h"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+
+namespace colla::launch {
+namespace {
+
+using Kind = Supervisor::Action::Kind;
+
+// Peers of a process that is gone may exit or abort, but get none of these signals because of it.
+bool isFault(const End& end) {
+  constexpr std::array kFaults = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGKILL, SIGSYS};
+  return end.killed && std::ranges::find(kFaults, end.value) != kFaults.end();
+}
+
+}  // namespace
+
+bool endsJob(int signal) {
+  return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
+}
+
+Supervisor::Supervisor(const Options& options, TimePoint now)
+    : options_(options),
+      ends_(static_cast<std::size_t>(options.workers + options.servers)),
+      workersLeft_(options.workers),
+      left_(options.workers + options.servers) {
+  if (options.timeout) timeoutAt_ = now + *options.timeout;
+}
+
+void Supervisor::blame(Cause cause, int culprit, int value) {
+  cause_ = cause;
+  culprit_ = culprit;
+  value_ = value;
+  for (std::size_t i = 0; i < ends_.size(); ++i) {
+    if (!ends_[i]) running_.push_back(static_cast<int>(i));
+  }
+}
+
+Supervisor::Action Supervisor::ask(int signal, TimePoint now) {
+  phase_ = Phase::kEnding;
+  phaseEnds_ = now + options_.grace;
+  return {Kind::kSignal, signal};
+}
+
+Supervisor::Action Supervisor::kill() {
+  if (phase_ == Phase::kKilling) return {};
+  phase_ = Phase::kKilling;
+  phaseEnds_ = TimePoint::max();
+  return {Kind::kEnd};
+}
+
+Supervisor::Action Supervisor::ended(int process, End end, TimePoint now) {
+  auto& slot = ends_[static_cast<std::size_t>(process)];
+  if (slot) return {};
+  slot = end;
+  --left_;
+  if (process < options_.workers) --workersLeft_;
+  if (phase_ == Phase::kSettling) {
+    if (isFault(end) && !isFault(*endOf(culprit_))) culprit_ = process;
+  } else if (end.failed() && (phase_ == Phase::kRunning || phase_ == Phase::kServersLeft)) {
+    blame(Cause::kFailed, process, end.value);
+    phase_ = Phase::kSettling;
+    phaseEnds_ = now + std::min(options_.grace, kSettle);
+  }
+  if (left_ == 0) return kill();  // Their own children may be left.
+  if (workersLeft_ == 0 && phase_ == Phase::kRunning) {
+    phase_ = Phase::kServersLeft;
+    phaseEnds_ = now + options_.grace;
+  }
+  return {};
+}
+
+Supervisor::Action Supervisor::notStarted(int process, int error) {
+  if (cause_ == Cause::kNone) blame(Cause::kNotStarted, process, error);
+  return kill();  // A job that is not complete has nothing to finish.
+}
+
+Supervisor::Action Supervisor::signalled(int signal, TimePoint now) {
+  if (phase_ == Phase::kKilling) return {};
+  if (!endsJob(signal)) return {Kind::kSignal, signal};
+  if (phase_ == Phase::kEnding) {
+    return signal == SIGINT ? kill() : Action{Kind::kSignal, signal};
+  }
+  if (cause_ == Cause::kNone) blame(Cause::kSignal, -1, signal);
+  return ask(signal, now);
+}
+
+Supervisor::Action Supervisor::outputClosed(TimePoint now) {
+  if (phase_ == Phase::kEnding || phase_ == Phase::kKilling) return {};
+  if (cause_ == Cause::kNone) blame(Cause::kOutputClosed, -1, 0);
+  return ask(SIGTERM, now);
+}
+
+Supervisor::Action Supervisor::guardianLost() {
+  if (cause_ == Cause::kNone) blame(Cause::kGuardianLost, -1, 0);
+  return kill();
+}
+
+Supervisor::Action Supervisor::tick(TimePoint now) {
+  const bool running = phase_ == Phase::kRunning || phase_ == Phase::kServersLeft;
+  if (running && now >= timeoutAt_) {
+    blame(Cause::kTimeout, -1, 0);
+    return ask(SIGTERM, now);
+  }
+  if (now < phaseEnds_) return {};
+  // Servers have nothing left to do once the workers are done: to end them then is no failure.
+  if (phase_ == Phase::kServersLeft || phase_ == Phase::kSettling) return ask(SIGTERM, now);
+  return kill();
+}
+
+TimePoint Supervisor::nextDeadline() const {
+  const bool running = phase_ == Phase::kRunning || phase_ == Phase::kServersLeft;
+  return running ? std::min(phaseEnds_, timeoutAt_) : phaseEnds_;
+}
+
+}  // namespace colla::launch

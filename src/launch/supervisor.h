@@ -1,0 +1,105 @@
+// Decides how a job goes on and how it ends. Pure: what happened and the time are passed in, what
+// to do comes out.
+//
+// A job runs until all of its processes have ended. The first thing that goes wrong is its cause
+// of ending, and what follows from it is none. A process that fails takes its peers along in no
+// time, sometimes before it has quite ended itself, so after a failure there is a moment for all of
+// them to end: one that was killed by a fault of its own is the culprit then, else the first one.
+// After that processes are asked to end, and have a grace period before they are killed.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include "base/deadline.h"
+
+namespace colla::launch {
+
+// How one process ended.
+struct End {
+  bool killed = false;  // By signal `value`; otherwise it exited with code `value`.
+  int value = 0;
+
+  bool failed() const { return killed || value != 0; }
+};
+
+enum class Cause {
+  kNone,          // Every process ended well.
+  kFailed,        // culprit() did.
+  kNotStarted,    // culprit() was not, for reason value() (an errno).
+  kSignal,        // Signal value() came.
+  kTimeout,       // The job took too long.
+  kOutputClosed,  // Nobody reads what it says.
+  kGuardianLost,  // Somebody killed the guardian.
+};
+
+// INT, TERM, HUP and QUIT.
+bool endsJob(int signal);
+
+class Supervisor {
+ public:
+  struct Options {
+    int workers = 1;
+    int servers = 0;
+    std::optional<std::chrono::milliseconds> timeout;
+    std::chrono::milliseconds grace{5000};
+  };
+  struct Action {
+    enum class Kind { kNothing, kSignal, kEnd };
+    Kind kind = Kind::kNothing;
+    int signal = 0;  // For kSignal: to all that run.
+  };
+
+  // The moment after a failure, unless the grace period is shorter.
+  static constexpr std::chrono::milliseconds kSettle{200};
+
+  Supervisor(const Options& options, TimePoint now);
+
+  // Processes are numbered: workers by rank, then servers.
+  Action ended(int process, End end, TimePoint now);
+  Action notStarted(int process, int error);
+  // Signals that end a job begin its end; an INT after that kills at once. All others are only
+  // passed on.
+  Action signalled(int signal, TimePoint now);
+  Action outputClosed(TimePoint now);
+  Action guardianLost();
+  // To be called at nextDeadline(), or whenever.
+  Action tick(TimePoint now);
+  TimePoint nextDeadline() const;
+
+  // Final once an action said kEnd.
+  Cause cause() const { return cause_; }
+  int culprit() const { return culprit_; }
+  int value() const { return value_; }
+  // Of a process that has ended.
+  std::optional<End> endOf(int process) const { return ends_[static_cast<std::size_t>(process)]; }
+  // Those that had not ended when the cause came up.
+  const std::vector<int>& running() const { return running_; }
+
+ private:
+  enum class Phase {
+    kRunning,
+    kServersLeft,  // All workers ended well: servers have the grace period to follow.
+    kSettling,     // One failed: others may show why.
+    kEnding,       // Processes were asked to end.
+    kKilling,
+  };
+  void blame(Cause cause, int culprit, int value);
+  Action ask(int signal, TimePoint now);
+  Action kill();
+
+  Options options_;
+  Phase phase_ = Phase::kRunning;
+  TimePoint timeoutAt_ = TimePoint::max();
+  TimePoint phaseEnds_ = TimePoint::max();
+  Cause cause_ = Cause::kNone;
+  int culprit_ = -1;
+  int value_ = 0;
+  std::vector<std::optional<End>> ends_;
+  std::vector<int> running_;
+  int workersLeft_;
+  int left_;
+};
+
+}  // namespace colla::launch

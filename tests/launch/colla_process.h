@@ -1,0 +1,79 @@
+// Runs the real `colla` for a test, with a mark in its environment that all of its processes
+// inherit: whatever carries it belongs to this run.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/thread_annotations.h"
+#include "base/unique_fd.h"
+
+namespace colla::launch {
+
+// True as soon as `condition` is; false if it is not within the limit.
+bool eventually(const std::function<bool()>& condition,
+                std::chrono::milliseconds limit = std::chrono::seconds(20));
+
+struct MarkedProcess {
+  pid_t pid = 0;
+  char state = '?';
+  std::string name;
+  std::string environment;  // NUL between entries.
+
+  bool has(const std::string& variable) const;
+};
+
+class CollaProcess {
+ public:
+  struct Options {
+    std::string input = "";    // For its standard input.
+    bool readOutput = true;    // Otherwise nobody reads its standard output.
+    bool terminal = false;     // Its input and outputs are a terminal; out() has all it says.
+    std::string wrapper = "";  // A shell line that ends up running "$@".
+  };
+  explicit CollaProcess(const std::vector<std::string>& arguments);
+  CollaProcess(const std::vector<std::string>& arguments, const Options& options);
+  // Kills what is left of it.
+  ~CollaProcess();
+
+  pid_t pid() const { return pid_; }
+  // Living processes of this run, itself included.
+  std::vector<MarkedProcess> processes() const;
+  // The guardian, or the worker with that rank; 0 if there is none.
+  pid_t guardian() const;
+  pid_t worker(int rank) const;
+  // No process of this run is left.
+  bool gone() const;
+
+  std::string out();
+  std::string err();
+  // Its standard output had `text` in it, in time.
+  bool says(const std::string& text, int times = 1);
+  // On its terminal.
+  void type(const std::string& text);
+  // Its reader goes away.
+  void closeOutput();
+
+  // Waits for its end (and fails the test if that takes too long): the exit code, or -signal.
+  int wait();
+
+ private:
+  void collect(int fd, std::string& into);
+
+  std::string mark_;
+  pid_t pid_ = -1;
+  bool waited_ = false;
+  UniqueFd outPipe_;
+  UniqueFd errPipe_;
+  Mutex mutex_;
+  std::string out_ COLLA_GUARDED_BY(mutex_);
+  std::string err_ COLLA_GUARDED_BY(mutex_);
+  std::vector<std::thread> readers_;
+};
+
+}  // namespace colla::launch

@@ -1,0 +1,149 @@
+// How jobs end, and that nothing is left of them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "launch/colla_process.h"
+
+namespace colla::launch {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(RunEnd, GivesEachProcessItsPlace) {
+  CollaProcess colla({"run", "-np", "2", "--ps", "1", "--threads", "3", "--env", "COLOUR=blue",
+                      "--", "/bin/sh", "-c",
+                      "echo $COLLA_ROLE $COLLA_RANK/$COLLA_SIZE $COLLA_SERVERS $COLLA_THREADS "
+                      "$OMP_NUM_THREADS $COLOUR ${#COLLA_SECRET}"});
+  EXPECT_EQ(colla.wait(), 0) << colla.err();
+  EXPECT_THAT(colla.out(), AllOf(HasSubstr("[worker 0] worker 0/2 1 3 3 blue 64\n"),
+                                 HasSubstr("[worker 1] worker 1/2 1 3 3 blue 64\n"),
+                                 HasSubstr("[ps 0] ps 0/2 1 3 3 blue 64\n")));
+  EXPECT_EQ(colla.err(), "");
+  EXPECT_TRUE(colla.gone());
+}
+
+TEST(RunEnd, ReportsTheFirstFailureAndItsLastLines) {
+  // Worker 0 fails too, but only as a consequence.
+  CollaProcess colla({"run", "-np", "3", "--", "/bin/sh", "-c",
+                      "trap 'echo ended >&2; exit 9' TERM; echo up; "
+                      "if [ $COLLA_RANK = 1 ]; then for i in $(seq 30); do "
+                      "echo line $i >&2; done; exit 7; fi; while :; do sleep 0.01; done"});
+  EXPECT_EQ(colla.wait(), 7);
+  EXPECT_THAT(colla.err(), HasSubstr("colla run: worker 1 on host "));
+  EXPECT_THAT(colla.err(), HasSubstr("ended with exit code 7; its last lines on standard error:\n"
+                                     "  | line 21\n"));
+  EXPECT_THAT(colla.err(), AllOf(HasSubstr("  | line 30\n"), Not(HasSubstr("| line 20\n"))));
+  EXPECT_TRUE(colla.gone());
+}
+
+TEST(RunEnd, TellsAFailureFromItsConsequencesByOrder) {
+  // Worker 2 dies; both others fail as soon as they see that, before anybody asks them to.
+  const std::string folder = ::testing::TempDir() + "launch-order-" + std::to_string(getpid());
+  std::filesystem::create_directories(folder);
+  ASSERT_EQ(mkfifo((folder + "/0").c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo((folder + "/1").c_str(), 0600), 0);
+  for (int i = 0; i < 5; ++i) {
+    CollaProcess colla({"run", "-np", "3", "--", "/bin/sh", "-c",
+                        "cd " + folder +
+                            "; if [ $COLLA_RANK = 2 ]; then exec 3> 0 4> 1; kill -SEGV $$; fi; "
+                            "read x < $COLLA_RANK; exit 5"});
+    EXPECT_EQ(colla.wait(), 128 + SIGSEGV) << colla.err();
+    EXPECT_THAT(colla.err(), AllOf(HasSubstr("worker 2 on host"),
+                                   HasSubstr("was killed by SIGSEGV (signal 11)")));
+    EXPECT_TRUE(colla.gone());
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST(RunEnd, TimeoutEndsAllAndSaysSo) {
+  CollaProcess colla({"run", "-np", "2", "--timeout", "0.5", "--", COLLA_PROBE, "wait"});
+  EXPECT_EQ(colla.wait(), 124);
+  EXPECT_THAT(colla.err(), HasSubstr("did not end within 0.5 s (--timeout)"));
+  EXPECT_THAT(colla.err(), HasSubstr("still running: worker 0, worker 1\n"));
+  EXPECT_TRUE(colla.gone());
+}
+
+TEST(RunEnd, KillsWhatDoesNotEndWithinTheGracePeriod) {
+  CollaProcess colla({"run", "-np", "2", "--grace", "0.2", "--", "/bin/sh", "-c",
+                      "if [ $COLLA_RANK = 1 ]; then exit 3; fi; exec " COLLA_PROBE " signals"});
+  EXPECT_EQ(colla.wait(), 3);
+  EXPECT_TRUE(colla.gone());
+}
+
+TEST(RunEnd, ServersEndAfterTheWorkers) {
+  CollaProcess colla({"run", "-np", "2", "--ps", "1", "--grace", "0.2", "--", "/bin/sh", "-c",
+                      "[ $COLLA_ROLE = worker ] || exec " COLLA_PROBE " wait"});
+  EXPECT_EQ(colla.wait(), 0) << colla.err();
+  EXPECT_EQ(colla.err(), "");
+  EXPECT_TRUE(colla.gone());
+}
+
+TEST(RunEnd, TakesDaemonsOfTheProgramAlong) {
+  CollaProcess colla({"run", "-np", "2", "--", COLLA_PROBE, "daemon"});
+  EXPECT_EQ(colla.wait(), 0) << colla.err();
+  EXPECT_TRUE(colla.says("ready", 2));
+  EXPECT_TRUE(colla.gone());
+}
+
+// Two workers and two daemons of theirs run, with the front and the guardian.
+class RunKilled : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(colla_.says("ready", 2)) << colla_.err();
+    ASSERT_TRUE(eventually([this] { return colla_.processes().size() == 6; }));
+    ASSERT_NE(colla_.guardian(), 0);
+    ASSERT_NE(colla_.worker(1), 0);
+  }
+  CollaProcess colla_{{"run", "-np", "2", "--grace", "0.5", "--", COLLA_PROBE, "daemon-wait"}};
+};
+
+TEST_F(RunKilled, FrontLeavesNothing) {
+  kill(colla_.pid(), SIGKILL);
+  EXPECT_EQ(colla_.wait(), -SIGKILL);
+  EXPECT_TRUE(eventually([this] { return colla_.gone(); }));
+}
+
+TEST_F(RunKilled, GuardianLeavesNothing) {
+  kill(colla_.guardian(), SIGKILL);
+  EXPECT_EQ(colla_.wait(), 1);
+  EXPECT_THAT(colla_.err(), HasSubstr("guardian process was killed"));
+  EXPECT_TRUE(colla_.gone());
+}
+
+TEST_F(RunKilled, StoppedFrontLeavesNothing) {
+  kill(colla_.pid(), SIGSTOP);
+  kill(colla_.pid(), SIGKILL);
+  EXPECT_EQ(colla_.wait(), -SIGKILL);
+  EXPECT_TRUE(eventually([this] { return colla_.gone(); }));
+}
+
+TEST_F(RunKilled, WorkerIsReportedAndLeavesNothing) {
+  kill(colla_.worker(1), SIGKILL);
+  EXPECT_EQ(colla_.wait(), 128 + SIGKILL);
+  EXPECT_THAT(colla_.err(), AllOf(HasSubstr("worker 1 on host"), HasSubstr("SIGKILL")));
+  EXPECT_TRUE(colla_.gone());
+}
+
+TEST(RunEnd, SparesWhatWasThereBefore) {
+  // A child of the shell that becomes `colla run` is not part of the job.
+  CollaProcess colla({"run", "-np", "1", "--", COLLA_PROBE, "daemon-wait"},
+                     {.wrapper = COLLA_PROBE " wait > /dev/null 2>&1 & exec \"$@\""});
+  ASSERT_TRUE(colla.says("ready"));
+  ASSERT_TRUE(eventually([&] { return colla.processes().size() == 5; }));
+  kill(colla.guardian(), SIGKILL);
+  EXPECT_EQ(colla.wait(), 1);
+  const auto left = colla.processes();
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_FALSE(left[0].has("COLLA_ROLE=worker"));
+  kill(left[0].pid, SIGKILL);
+}
+
+}  // namespace
+}  // namespace colla::launch

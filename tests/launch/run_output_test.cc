@@ -1,0 +1,119 @@
+// What becomes of the output and the input of a job's processes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "launch/colla_process.h"
+
+namespace colla::launch {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file.is_open()) << path;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class RunOutput : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "launch-" + std::to_string(getpid());
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string folder_;
+};
+
+TEST_F(RunOutput, KeepsStreamsApartAndPrefixesLines) {
+  CollaProcess colla({"run", "-np", "2", "--", "/bin/sh", "-c",
+                      "echo out $COLLA_RANK; echo err $COLLA_RANK >&2; printf unfinished"});
+  EXPECT_EQ(colla.wait(), 0);
+  EXPECT_THAT(colla.out(), AllOf(HasSubstr("[worker 0] out 0\n"), HasSubstr("[worker 1] out 1\n"),
+                                 HasSubstr("[worker 1] unfinished\n"), Not(HasSubstr("err"))));
+  EXPECT_THAT(colla.err(), AllOf(HasSubstr("[worker 0] err 0\n"), HasSubstr("[worker 1] err 1\n"),
+                                 Not(HasSubstr("out"))));
+  EXPECT_THAT(colla.out(), Not(HasSubstr("\033"))) << "no colour outside of a terminal";
+}
+
+TEST_F(RunOutput, ShowsUnfinishedLinesWhileTheProcessRuns) {
+  ASSERT_EQ(mkfifo((folder_ + "/in").c_str(), 0600), 0);
+  CollaProcess colla({"run", "-np", "1", "--", "/bin/sh", "-c", "printf 'password: '; exec cat"},
+                     {.wrapper = "exec \"$@\" < " + folder_ + "/in"});
+  std::ofstream input(folder_ + "/in");
+  EXPECT_TRUE(colla.says("[worker 0] password: "));
+  input << "x\n" << std::flush;
+  input.close();
+  EXPECT_EQ(colla.wait(), 0);
+  EXPECT_EQ(colla.out(), "[worker 0] password: x\n");
+}
+
+TEST_F(RunOutput, WritesFilesAsWell) {
+  const std::string logs = folder_ + "/deep/logs";
+  CollaProcess colla({"run", "-np", "2", "--ps", "1", "--output_dir", logs, "--", "/bin/sh", "-c",
+                      "printf \"out $COLLA_RANK\"; echo err >&2"});
+  EXPECT_EQ(colla.wait(), 0) << colla.err();
+  EXPECT_EQ(contents(logs + "/worker-0.out"), "out 0");
+  EXPECT_EQ(contents(logs + "/worker-1.out"), "out 1");
+  EXPECT_EQ(contents(logs + "/worker-1.err"), "err\n");
+  EXPECT_EQ(contents(logs + "/ps-0.out"), "out 0");
+  EXPECT_THAT(colla.out(), HasSubstr("[ps 0] out 0\n"));
+}
+
+TEST_F(RunOutput, RefusesAFolderThatCannotBe) {
+  std::ofstream(folder_ + "/file") << "x";
+  CollaProcess colla(
+      {"run", "-np", "1", "--output-dir", folder_ + "/file/logs", "--", "/bin/true"});
+  EXPECT_EQ(colla.wait(), 1);
+  EXPECT_THAT(colla.err(), HasSubstr("colla run: cannot make the folder " + folder_));
+}
+
+TEST_F(RunOutput, PassesOnVeryLongLines) {
+  CollaProcess colla({"run", "-np", "1", "--", COLLA_PROBE, "long-line"});
+  EXPECT_EQ(colla.wait(), 0);
+  EXPECT_EQ(colla.out().size(), std::string("[worker 0] \n").size() + 64 * 65536);
+}
+
+TEST_F(RunOutput, WorkerZeroReadsOurInputAndNobodyElse) {
+  CollaProcess colla({"run", "-np", "2", "--", "/bin/sh", "-c", "cat; echo end"},
+                     {.input = "hello\nyou\n"});
+  EXPECT_EQ(colla.wait(), 0);
+  EXPECT_THAT(colla.out(), AllOf(HasSubstr("[worker 0] hello\n"), HasSubstr("[worker 0] you\n"),
+                                 Not(HasSubstr("[worker 1] hello"))));
+}
+
+TEST_F(RunOutput, EndsQuietlyWhenItsReaderGoesAway) {
+  CollaProcess colla({"run", "-np", "2", "--", COLLA_PROBE, "flood"}, {.readOutput = false});
+  ASSERT_TRUE(eventually([&] { return colla.worker(1) != 0; }));
+  colla.closeOutput();
+  EXPECT_EQ(colla.wait(), 128 + SIGPIPE);
+  EXPECT_EQ(colla.err(), "");
+  EXPECT_TRUE(colla.gone());
+}
+
+TEST_F(RunOutput, SignalsWorkWhileNobodyReads) {
+  CollaProcess colla({"run", "-np", "2", "--", COLLA_PROBE, "flood"}, {.readOutput = false});
+  ASSERT_TRUE(eventually([&] { return colla.worker(1) != 0; }));
+  kill(colla.pid(), SIGTERM);
+  // Its processes end although their output is stuck; to give up that takes a second signal.
+  EXPECT_TRUE(eventually([&] { return colla.processes().size() == 1; }));
+  kill(colla.pid(), SIGINT);
+  EXPECT_EQ(colla.wait(), 128 + SIGTERM);
+}
+
+TEST_F(RunOutput, PrefixCanBeLeftOut) {
+  CollaProcess colla({"run", "-np", "1", "--no-prefix", "--", "/bin/echo", "hello"});
+  EXPECT_EQ(colla.wait(), 0);
+  EXPECT_EQ(colla.out(), "hello\n");
+}
+
+}  // namespace
+}  // namespace colla::launch

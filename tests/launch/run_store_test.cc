@@ -1,0 +1,29 @@
+// The store that `colla run` serves.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "job/environment.h"
+#include "launch/colla_process.h"
+
+namespace colla::launch {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(RunStore, ProcessesMeetInIt) {
+  CollaProcess colla({"run", "-np", "3", "--ps", "1", "--", COLLA_JOIN_PROBE});
+  EXPECT_EQ(colla.wait(), 0) << colla.err();
+  EXPECT_THAT(colla.out(), AllOf(HasSubstr("[worker 0] met 4\n"), HasSubstr("[worker 2] met 4\n"),
+                                 HasSubstr("[ps 0] met 4\n")));
+  EXPECT_EQ(colla.err(), "");
+}
+
+TEST(RunStore, TellsWhereEachProcessShouldBe) {
+  CollaProcess colla({"run", "-np", "2", "--", COLLA_JOIN_PROBE, "absent"});
+  EXPECT_EQ(colla.wait(), 0) << colla.err();
+  EXPECT_THAT(colla.out(), HasSubstr("rank 1 on host " + job::hostName()));
+}
+
+}  // namespace
+}  // namespace colla::launch

@@ -1,0 +1,106 @@
+// Command lines, good and bad.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "launch/colla_process.h"
+
+namespace colla::launch {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+struct Usage {
+  const char* what;
+  std::vector<std::string> arguments;
+  int exitCode;
+  const char* says;  // On standard error, in its only line.
+};
+
+class RunUsage : public ::testing::TestWithParam<Usage> {};
+
+TEST_P(RunUsage, SaysWhatIsWrongInOneLine) {
+  CollaProcess colla(GetParam().arguments);
+  EXPECT_EQ(colla.wait(), GetParam().exitCode);
+  EXPECT_THAT(colla.err(), HasSubstr(GetParam().says));
+  EXPECT_EQ(std::ranges::count(colla.err(), '\n'), 1) << colla.err();
+  EXPECT_EQ(colla.out(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, RunUsage,
+    ::testing::Values(
+        Usage{"NoCommand", {}, 2, "no command given"},
+        Usage{"UnknownCommand", {"rnu"}, 2, "there is no command \"rnu\""},
+        Usage{"NoWorkers", {"run", "true"}, 2, "--np is required"},
+        Usage{"ZeroWorkers", {"run", "-np", "0", "true"}, 2, "-np is 0"},
+        Usage{"NegativeWorkers", {"run", "-np", "-3", "true"}, 2, "-np is -3"},
+        Usage{"AbsurdWorkers", {"run", "-np", "1000000", "true"}, 2, "more than the 4096"},
+        Usage{"OverflowingWorkers", {"run", "-np", "99999999999", "true"}, 2, "99999999999"},
+        Usage{"TextWorkers", {"run", "--np", "two", "true"}, 2, "two"},
+        Usage{"UnknownFlag", {"run", "-np", "1", "--tranport", "shm", "true"}, 2, "--tranport"},
+        Usage{"NoProgram", {"run", "-np", "2"}, 2, "no program given"},
+        Usage{"BadEnvironment", {"run", "-np", "1", "--env", "X", "true"}, 2, "NAME=VALUE"},
+        Usage{
+            "PlaceVariable", {"run", "-np", "1", "--env", "COLLA_RANK=1", "true"}, 2, "COLLA_RANK"},
+        Usage{"ZeroTimeout", {"run", "-np", "1", "--timeout", "0", "true"}, 2, "--timeout is 0"},
+        Usage{"BadSetting", {"run", "-np", "1", "--spin-us", "x", "true"}, 2, "--spin-us is \"x\""},
+        Usage{"NoConfig",
+              {"run", "-np", "1", "--config", "/nowhere.toml", "true"},
+              2,
+              "/nowhere.toml"},
+        Usage{"NotFound", {"run", "-np", "2", "--", "no-such-program"}, 127, "no-such-program"},
+        Usage{"NotExecutable", {"run", "-np", "2", "--", "/etc/passwd"}, 126, "not executable"},
+        Usage{"SettingsWithExtra", {"settings", "extra"}, 2, "extra"}),
+    [](const auto& usage) { return std::string(usage.param.what); });
+
+TEST(RunUsageGood, UnderscoresShortFlagsAndNoDashes) {
+  CollaProcess colla({"run", "-n", "1", "--spin_us=7", "/bin/sh", "-c", "echo $COLLA_SPIN_US $0 $1",
+                      "--a_b", "-np"});
+  EXPECT_EQ(colla.wait(), 0) << colla.err();
+  EXPECT_EQ(colla.out(), "[worker 0] 7 --a_b -np\n");
+}
+
+TEST(RunUsageGood, SettingsComeFromFlagsAndTheFile) {
+  const std::string file = ::testing::TempDir() + "launch-" + std::to_string(getpid()) + ".toml";
+  std::ofstream(file) << "spin_us = 5\nlog = \"warn\"\n";
+  CollaProcess colla({"run", "-np", "1", "--config", file, "--log", "error", "--", "/bin/sh", "-c",
+                      "echo $COLLA_SPIN_US $COLLA_LOG ${COLLA_CONFIG-none}"});
+  EXPECT_EQ(colla.wait(), 0) << colla.err();
+  EXPECT_EQ(colla.out(), "[worker 0] 5 error none\n");
+  std::filesystem::remove(file);
+}
+
+TEST(RunUsageGood, InterpreterThatIsMissing) {
+  const std::string script = ::testing::TempDir() + "launch-" + std::to_string(getpid()) + ".sh";
+  std::ofstream(script) << "#!/no/such/interpreter\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  CollaProcess colla({"run", "-np", "2", "--", script});
+  EXPECT_EQ(colla.wait(), 127);
+  EXPECT_THAT(colla.err(), AllOf(HasSubstr("cannot start worker 0"), HasSubstr("interpreter")));
+  EXPECT_TRUE(colla.gone());
+  std::ofstream(script) << "echo \"$1\"\n";  // Without a first line: the shell's.
+  CollaProcess plain({"run", "-np", "1", "--", script, "hello"});
+  EXPECT_EQ(plain.wait(), 0) << plain.err();
+  EXPECT_EQ(plain.out(), "[worker 0] hello\n");
+  std::filesystem::remove(script);
+}
+
+TEST(Colla, OverviewVersionAndSettings) {
+  CollaProcess help({"--help"});
+  EXPECT_EQ(help.wait(), 0);
+  EXPECT_THAT(help.out(), AllOf(HasSubstr("colla run -np 2"), HasSubstr("settings")));
+  CollaProcess version({"--version"});
+  EXPECT_EQ(version.wait(), 0);
+  EXPECT_THAT(version.out(), AllOf(HasSubstr("colla 0."), HasSubstr("transports:")));
+  CollaProcess settings({"settings"}, {.wrapper = "COLLA_SPIN_US=77 exec \"$@\""});
+  EXPECT_EQ(settings.wait(), 0);
+  EXPECT_THAT(settings.out(), ::testing::ContainsRegex("spin_us +-1 +77 +COLLA_SPIN_US"));
+}
+
+}  // namespace
+}  // namespace colla::launch

@@ -1,0 +1,142 @@
+#include "launch/supervisor.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace colla::launch {
+namespace {
+
+using namespace std::chrono_literals;
+using Kind = Supervisor::Action::Kind;
+
+class SupervisorTest : public ::testing::Test {
+ protected:
+  Supervisor make(int workers, int servers = 0) {
+    return Supervisor({.workers = workers, .servers = servers, .timeout = 60s, .grace = 5s},
+                      at(0s));
+  }
+  static TimePoint at(std::chrono::milliseconds time) { return TimePoint{} + time; }
+
+  const End well_{.killed = false, .value = 0};
+  const End failed_{.killed = false, .value = 3};
+  const End crashed_{.killed = true, .value = SIGSEGV};
+};
+
+TEST_F(SupervisorTest, EndsWhenAllHaveEndedWell) {
+  Supervisor job = make(2);
+  EXPECT_EQ(job.ended(1, well_, at(1s)).kind, Kind::kNothing);
+  EXPECT_EQ(job.ended(0, well_, at(2s)).kind, Kind::kEnd);
+  EXPECT_EQ(job.cause(), Cause::kNone);
+}
+
+TEST_F(SupervisorTest, FirstFailureIsTheCauseAndItsConsequencesAreNot) {
+  Supervisor job = make(4);
+  EXPECT_EQ(job.ended(1, failed_, at(1s)).kind, Kind::kNothing);
+  EXPECT_EQ(job.ended(0, {.killed = true, .value = SIGABRT}, at(1s)).kind, Kind::kNothing);
+  EXPECT_EQ(job.nextDeadline(), at(1200ms));
+  const auto action = job.tick(at(1200ms));
+  EXPECT_EQ(action.kind, Kind::kSignal);
+  EXPECT_EQ(action.signal, SIGTERM);
+  EXPECT_EQ(job.ended(2, crashed_, at(2s)).kind, Kind::kNothing);
+  EXPECT_EQ(job.ended(3, failed_, at(2s)).kind, Kind::kEnd);
+  EXPECT_EQ(job.cause(), Cause::kFailed);
+  EXPECT_EQ(job.culprit(), 1);
+  EXPECT_EQ(job.endOf(1)->value, 3);
+}
+
+TEST_F(SupervisorTest, CrashThatShowsUpTogetherWithOtherFailuresIsTheCause) {
+  Supervisor job = make(3);
+  (void)job.ended(0, failed_, at(1s));
+  (void)job.ended(2, crashed_, at(1100ms));
+  EXPECT_EQ(job.ended(1, {.killed = true, .value = SIGKILL}, at(1150ms)).kind, Kind::kEnd);
+  EXPECT_EQ(job.cause(), Cause::kFailed);
+  EXPECT_EQ(job.culprit(), 2);
+}
+
+TEST_F(SupervisorTest, InterruptAfterAFailureDoesNotHideIt) {
+  Supervisor job = make(2);
+  (void)job.ended(0, failed_, at(1s));
+  EXPECT_EQ(job.signalled(SIGINT, at(1s)).signal, SIGINT);
+  EXPECT_EQ(job.ended(1, failed_, at(1s)).kind, Kind::kEnd);
+  EXPECT_EQ(job.cause(), Cause::kFailed);
+  EXPECT_EQ(job.culprit(), 0);
+}
+
+TEST_F(SupervisorTest, KillsAfterTheGracePeriodAndOnlyOnce) {
+  Supervisor job = make(2);
+  (void)job.ended(0, failed_, at(800ms));
+  EXPECT_EQ(job.tick(at(1s)).signal, SIGTERM);
+  EXPECT_EQ(job.nextDeadline(), at(6s));
+  EXPECT_EQ(job.tick(at(5999ms)).kind, Kind::kNothing);
+  EXPECT_EQ(job.tick(at(6s)).kind, Kind::kEnd);
+  EXPECT_EQ(job.tick(at(7s)).kind, Kind::kNothing);
+  EXPECT_EQ(job.signalled(SIGINT, at(7s)).kind, Kind::kNothing);
+  EXPECT_EQ(job.ended(1, crashed_, at(8s)).kind, Kind::kNothing);
+  EXPECT_EQ(job.culprit(), 0);
+}
+
+TEST_F(SupervisorTest, LastProcessThatFailsLeavesNobodyToAsk) {
+  Supervisor job = make(2);
+  (void)job.ended(0, well_, at(1s));
+  EXPECT_EQ(job.ended(1, failed_, at(1s)).kind, Kind::kEnd);
+  EXPECT_EQ(job.cause(), Cause::kFailed);
+}
+
+TEST_F(SupervisorTest, TimeoutNamesThoseThatRan) {
+  Supervisor job = make(3);
+  (void)job.ended(1, well_, at(1s));
+  EXPECT_EQ(job.nextDeadline(), at(60s));
+  EXPECT_EQ(job.tick(at(60s)).signal, SIGTERM);
+  EXPECT_EQ(job.cause(), Cause::kTimeout);
+  EXPECT_EQ(job.running(), (std::vector<int>{0, 2}));
+  EXPECT_EQ(job.tick(at(65s)).kind, Kind::kEnd);
+}
+
+TEST_F(SupervisorTest, SignalIsPassedOnAndASecondInterruptKills) {
+  Supervisor job = make(2);
+  EXPECT_EQ(job.signalled(SIGUSR1, at(1s)).signal, SIGUSR1);
+  EXPECT_EQ(job.cause(), Cause::kNone);
+  EXPECT_EQ(job.signalled(SIGINT, at(2s)).signal, SIGINT);
+  EXPECT_EQ(job.cause(), Cause::kSignal);
+  EXPECT_EQ(job.ended(0, failed_, at(3s)).kind, Kind::kNothing);
+  EXPECT_EQ(job.signalled(SIGTERM, at(3s)).signal, SIGTERM);
+  EXPECT_EQ(job.signalled(SIGINT, at(3s)).kind, Kind::kEnd);
+  EXPECT_EQ(job.cause(), Cause::kSignal);
+  EXPECT_EQ(job.value(), SIGINT);
+}
+
+TEST_F(SupervisorTest, ServersHaveTheGracePeriodToFollowTheWorkers) {
+  Supervisor job = make(1, 2);
+  EXPECT_EQ(job.ended(0, well_, at(1s)).kind, Kind::kNothing);
+  EXPECT_EQ(job.ended(1, well_, at(2s)).kind, Kind::kNothing);
+  EXPECT_EQ(job.nextDeadline(), at(6s));
+  EXPECT_EQ(job.tick(at(6s)).signal, SIGTERM);
+  EXPECT_EQ(job.ended(2, {.killed = true, .value = SIGTERM}, at(7s)).kind, Kind::kEnd);
+  EXPECT_EQ(job.cause(), Cause::kNone);
+}
+
+TEST_F(SupervisorTest, ServerThatFailsByItselfIsAFailureEvenThen) {
+  Supervisor job = make(1, 1);
+  (void)job.ended(0, well_, at(1s));
+  EXPECT_EQ(job.ended(1, failed_, at(2s)).kind, Kind::kEnd);
+  EXPECT_EQ(job.cause(), Cause::kFailed);
+  EXPECT_EQ(job.culprit(), 1);
+}
+
+TEST_F(SupervisorTest, WhatCannotStartEndsTheJobAtOnce) {
+  Supervisor job = make(2);
+  EXPECT_EQ(job.notStarted(1, ENOENT).kind, Kind::kEnd);
+  EXPECT_EQ(job.cause(), Cause::kNotStarted);
+  EXPECT_EQ(job.value(), ENOENT);
+}
+
+TEST_F(SupervisorTest, ClosedOutputEndsTheJob) {
+  Supervisor job = make(1);
+  EXPECT_EQ(job.outputClosed(at(1s)).signal, SIGTERM);
+  EXPECT_EQ(job.outputClosed(at(1s)).kind, Kind::kNothing);
+  EXPECT_EQ(job.cause(), Cause::kOutputClosed);
+}
+
+}  // namespace
+}  // namespace colla::launch
