@@ -32,9 +32,8 @@ tcp::Wire tcpWire(Wire wire) { return wire == Wire::kTcp ? tcp::Wire::kTls : tcp
 // Where to listen: the interface that leads to the others, unless the user named one.
 Result<std::string> listenAddress(const Config& config, const Place& place) {
   const std::string wanted = config.text("interface");
-  COLLA_TRY_ASSIGN(std::string host, wanted.empty()
-                                         ? transport::net::addressTowards(place.store)
-                                         : transport::net::interfaceAddress(wanted));
+  COLLA_TRY_ASSIGN(std::string host, wanted.empty() ? transport::net::addressTowards(place.store)
+                                                    : transport::net::interfaceAddress(wanted));
   const bool six = host.find(':') != std::string::npos;
   return six ? fmt::format("[{}]:0", host) : host + ":0";
 }

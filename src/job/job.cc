@@ -83,9 +83,8 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
   COLLA_TRY_ASSIGN(const log::Level level, log::parseLevel(config.text("log")));
   COLLA_TRY_ASSIGN(const Algorithm algorithm, parseAlgorithm(config.text("algorithm")));
   auto state = std::make_unique<State>();
-  COLLA_TRY_ASSIGN(state->place, job::readEnvironment([](const char* name) {
-                     return std::getenv(name);
-                   }));
+  COLLA_TRY_ASSIGN(state->place,
+                   job::readEnvironment([](const char* name) { return std::getenv(name); }));
   const job::Place& place = state->place;
   COLLA_TRY_ASSIGN(state->slices, slicesOf(config, place));
   state->threads = place.threads > 0
@@ -100,24 +99,23 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
   const Deadline deadline = Deadline::after(config.seconds("start_timeout"));
   if (!place.alone()) {
     COLLA_TRY_ASSIGN(const job::Wire wire, job::chooseWire(config, place));
-    COLLA_TRY_ASSIGN(const std::string secret,
-                     rendezvous::loadSecret(
-                         place.secretHex.empty() ? nullptr : place.secretHex.c_str(),
-                         place.secretFile));
+    COLLA_TRY_ASSIGN(
+        const std::string secret,
+        rendezvous::loadSecret(place.secretHex.empty() ? nullptr : place.secretHex.c_str(),
+                               place.secretFile));
     if (place.servesStore) {
-      COLLA_TRY_ASSIGN(state->server, rendezvous::StoreServer::start(
-                                          {.address = place.store,
-                                           .jobId = place.jobId,
-                                           .secret = secret,
-                                           .identity = job::storeIdentity()}));
+      COLLA_TRY_ASSIGN(state->server,
+                       rendezvous::StoreServer::start({.address = place.store,
+                                                       .jobId = place.jobId,
+                                                       .secret = secret,
+                                                       .identity = job::storeIdentity()}));
     }
-    COLLA_TRY_ASSIGN(state->store,
-                     rendezvous::Store::connect({.address = place.store,
-                                                 .jobId = place.jobId,
-                                                 .secret = secret,
-                                                 .name = rendezvous::toString(id),
-                                                 .identity = job::storeIdentity()},
-                                                deadline));
+    COLLA_TRY_ASSIGN(state->store, rendezvous::Store::connect({.address = place.store,
+                                                               .jobId = place.jobId,
+                                                               .secret = secret,
+                                                               .name = rendezvous::toString(id),
+                                                               .identity = job::storeIdentity()},
+                                                              deadline));
     const transport::Identity identity{.colla = std::string(version()),
                                        .torch = jobOptions.torchVersion,
                                        .cpu = job::cpuFeatures(),

@@ -52,13 +52,13 @@ INSTANTIATE_TEST_SUITE_P(
                                          "reduce", "reduceScatter", "allgather", "allgatherv",
                                          "alltoall", "alltoallv", "gather", "scatter")),
     nameOf);
-INSTANTIATE_TEST_SUITE_P(
-    Tcp, FaultsTest,
-    ::testing::Combine(::testing::Values("tcp-plain", "tcp"),
-                       ::testing::Values("barrier", "broadcast", "allreduce", "async", "reduce",
-                                         "reduceScatter", "allgather", "allgatherv", "alltoall",
-                                         "alltoallv", "gather", "scatter")),
-    nameOf);
+INSTANTIATE_TEST_SUITE_P(Tcp, FaultsTest,
+                         ::testing::Combine(::testing::Values("tcp-plain", "tcp"),
+                                            ::testing::Values("barrier", "broadcast", "allreduce",
+                                                              "async", "reduce", "reduceScatter",
+                                                              "allgather", "allgatherv", "alltoall",
+                                                              "alltoallv", "gather", "scatter")),
+                         nameOf);
 
 // Of a message only the other end knows.
 TEST(MessageFaultsTest, TheOtherEndOfAMessageIsTold) {

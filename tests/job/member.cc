@@ -40,8 +40,7 @@ int main(int argc, char** argv) {
       {"allreduce", [&] { return allreduce(world, data, {.timeout = timeout}); }},
       {"async",
        [&] {
-         return world
-             .async([&](Group& g) { return allreduce(g, data, {.timeout = timeout}); })
+         return world.async([&](Group& g) { return allreduce(g, data, {.timeout = timeout}); })
              .wait();
        }},
       {"reduce", [&] { return reduce(world, data, data, root, {.timeout = timeout}); }},

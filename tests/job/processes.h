@@ -18,8 +18,8 @@ class Processes {
  public:
   using Variables = std::map<std::string, std::string>;
   struct Ended {
-    int code = -1;     // Exit code; -1 when it was ended by a signal.
-    int signal = 0;    // That signal.
+    int code = -1;          // Exit code; -1 when it was ended by a signal.
+    int signal = 0;         // That signal.
     std::string said = "";  // Its standard output and error.
     std::chrono::steady_clock::time_point when = {};
   };
