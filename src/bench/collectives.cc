@@ -128,12 +128,25 @@ class Bench {
       COLLA_TRY_ASSIGN(VethPair pair, VethPair::create(coordinator_));
       stage.veth = &veth_.emplace(std::move(pair));
     }
+    for (const SystemInfo& info : collaSystems()) COLLA_TRY(start(info, collaSystem(stage, info)));
     for (const std::string& peer : options_.peers) COLLA_TRY(startPeer(stage, peer));
     if (options_.net == Net::kShm) {
       COLLA_TRY_ASSIGN(bareMemory_, BareMemory::create(options_.np, largestOf(points_)));
       COLLA_TRY(start({"bare", "shared", "memory", true}, bareSystem(stage, *bareMemory_)));
     }
     return {};
+  }
+
+  std::vector<SystemInfo> collaSystems() const {
+    if (options_.net != Net::kShm) {
+      return {{"colla-tcp-plain", "private", "tcp-plain", false},
+              {"colla-tcp", "private", "tcp", false}};
+    }
+    std::vector<SystemInfo> infos;
+    for (const std::string& buffers : options_.buffers) {
+      infos.push_back({buffers == "shared" ? "colla" : "colla-private", buffers, "shm", false});
+    }
+    return infos;
   }
 
   Status startPeer(const Stage& stage, const std::string& peer) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 
 #include "base/check.h"
@@ -134,22 +133,22 @@ Status Board::awaitAll(Deadline deadline, std::uint64_t lag) {
   return awaitCounter(&Header::steps, steps_ - lag, deadline);
 }
 
-// Looks at the ranks in turn and never back: a counter only rises. A broken rank's counters are
-// larger than any target.
+// Looks at the ranks in turn and never back: a counter only rises.
 Status Board::awaitCounter(std::atomic<std::uint64_t> Header::*counter, std::uint64_t target,
                            Deadline deadline) {
   int next = 0;
-  std::uint64_t seen = 0;
   const auto everybody = [&, size = size()] {
-    for (; next < size; ++next) {
-      const std::uint64_t value = (header(next).*counter).load(std::memory_order_acquire);
-      if (value < target) return (seen & kBroken) != 0;
-      seen |= value;
+    while (next < size && (header(next).*counter).load(std::memory_order_acquire) >= target) {
+      ++next;
     }
-    return true;
+    return next == size;
   };
-  const Status status = everybody() ? Status() : memory_.wait(others_, everybody, deadline);
-  if ((seen & kBroken) != 0) return whyBroken();
+  if (everybody()) return {};
+  const Status status =
+      memory_.wait(others_, [&] { return everybody() || anyBroken(); }, deadline);
+  if (next == size()) return {};
+  // Who broke the group may have left since: its reason counts, not that it is gone.
+  if (anyBroken()) return whyBroken();
   if (status.code() != StatusCode::kTimeout) return status.withContext(describe(call_));
 
   std::vector<std::string> missing;
@@ -167,24 +166,28 @@ void Board::breakUp(const Status& why) {
   Header& mine = header(rank_);
   mine.brokenCode = why.code();
   mine.brokenPeer = why.peer();
-  const std::size_t length = std::min(why.message().size(), mine.brokenText.size() - 1);
+  const std::size_t length = std::min(why.message().size(), mine.brokenText.size());
   std::copy_n(why.message().data(), length, mine.brokenText.data());
-  mine.brokenText[length] = '\0';
-  mine.steps.fetch_or(kBroken, std::memory_order_release);  // First: whyBroken() looks here.
-  mine.arrived.fetch_or(kBroken, std::memory_order_release);
+  mine.brokenLength = static_cast<std::uint32_t>(length);
+  mine.broken.store(true, std::memory_order_release);
   memory_.notify(others_);
+}
+
+bool Board::anyBroken() {
+  for (int rank = 0; rank < size(); ++rank) {
+    if (header(rank).broken.load(std::memory_order_acquire)) return true;
+  }
+  return false;
 }
 
 // The first broken rank's reason.
 Status Board::whyBroken() {
-  for (int rank = 0; rank < size(); ++rank) {
-    Header& theirs = header(rank);
-    if ((theirs.steps.load(std::memory_order_acquire) & kBroken) == 0) continue;
-    const auto& text = theirs.brokenText;
-    return {theirs.brokenCode, std::string(text.data(), strnlen(text.data(), text.size())),
-            theirs.brokenPeer};
-  }
-  return {StatusCode::kGroupBroken, "a rank left the group"};
+  int rank = 0;
+  while (!header(rank).broken.load(std::memory_order_acquire)) ++rank;
+  const Header& theirs = header(rank);
+  const std::size_t length =
+      std::min<std::size_t>(theirs.brokenLength, theirs.brokenText.size());
+  return {theirs.brokenCode, std::string(theirs.brokenText.data(), length), theirs.brokenPeer};
 }
 
 Status Board::compareCalls(std::uint64_t sequence) {

@@ -86,12 +86,14 @@ class Board {
     std::atomic<std::uint64_t> arrived;
     alignas(64) std::atomic<std::uint64_t> steps;
     alignas(64) std::array<Post, 2> posts;
-    // Why this rank broke the group: valid once kBroken is set in a counter.
+    // Why this rank broke the group, once it has. On lines of their own: everybody looks at them
+    // while waiting, and they hardly ever change.
+    alignas(64) std::atomic<bool> broken;
     StatusCode brokenCode;
     std::int32_t brokenPeer;
-    std::array<char, 480> brokenText;
+    std::uint32_t brokenLength;
+    std::array<char, 500> brokenText;
   };
-  static constexpr std::uint64_t kBroken = std::uint64_t{1} << 63;
 
   Board(transport::SharedMemory& memory, std::vector<int> members, int rank,
         std::vector<std::string> names);
@@ -99,6 +101,7 @@ class Board {
   Status awaitCounter(std::atomic<std::uint64_t> Header::*counter, std::uint64_t target,
                       Deadline deadline);
   Status compareCalls(std::uint64_t sequence);
+  bool anyBroken();
   Status whyBroken();
 
   transport::SharedMemory& memory_;

@@ -51,7 +51,7 @@ void Front::wait() {
   // Output first, so that a process's last words are in before its end is.
   output_.handle(polls.data() + outputAt, now);
   input_.handle(polls[2]);
-  if (output_.broken()) act(supervisor_.outputClosed(now));
+  if (output_.error() != 0) act(supervisor_.outputLost(output_.error(), now));
   if (polls[0].revents != 0) handleSignals(now);
   if (polls[1].revents != 0) handleEvents(now);
   act(supervisor_.tick(now));

@@ -37,14 +37,14 @@ std::vector<std::string> prefixes(const Plan& plan, bool prefix, int fd) {
 
 }  // namespace
 
-void Sink::setBroken() {
-  broken_ = true;
+void Sink::giveUp(int error) {
+  error_ = error;
   queue_.clear();
 }
 
 void Sink::flush() {
   std::size_t sent = 0;
-  while (!broken_ && sent < queue_.size()) {
+  while (sent < queue_.size()) {
     // The descriptor is shared with others, so it stays as it is, blocking or not; what poll()
     // allows, in portions of PIPE_BUF, does not block.
     pollfd poll{fd_, POLLOUT, 0};
@@ -56,7 +56,7 @@ void Sink::flush() {
     if (part.size() < rest.size() && end != std::string_view::npos) part = part.substr(0, end + 1);
     const ssize_t written = write(fd_, part.data(), part.size());
     if (written < 0 && (errno == EINTR || errno == EAGAIN)) break;
-    if (written < 0) return setBroken();
+    if (written < 0) return giveUp(errno);
     sent += static_cast<std::size_t>(written);
   }
   queue_.erase(0, sent);
@@ -121,7 +121,7 @@ void Output::prepare(std::vector<pollfd>& polls) {
   for (const Sink& sink : sinks_) {
     // Even with nothing to write, poll() tells when the reader has gone.
     const auto events = static_cast<short>(sink.empty() ? 0 : POLLOUT);
-    polls.push_back({sink.broken() ? -1 : sink.fd(), events, 0});
+    polls.push_back({sink.error() != 0 ? -1 : sink.fd(), events, 0});
   }
   polled_.clear();
   for (Source& source : sources_) {
@@ -133,7 +133,7 @@ void Output::prepare(std::vector<pollfd>& polls) {
 
 void Output::handle(const pollfd* polls, TimePoint now) {
   for (std::size_t i = 0; i < sinks_.size(); ++i) {
-    if ((polls[i].revents & POLLERR) != 0) sinks_[i].setBroken();
+    if ((polls[i].revents & POLLERR) != 0) sinks_[i].giveUp(EPIPE);
   }
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     if (polls[sinks_.size() + i].revents != 0 || noMoreWriters_) read(*polled_[i], now);
@@ -144,8 +144,12 @@ void Output::handle(const pollfd* polls, TimePoint now) {
       return source.stream == stream && source.reader.valid();
     });
     if (!more) printers_[stream].finish(sinks_[stream].queue());
-    if (sinks_[stream].broken()) sinks_[stream].setBroken();  // Drop what came in.
-    sinks_[stream].flush();
+    Sink& sink = sinks_[stream];
+    if (sink.error() == 0) {
+      sink.flush();
+    } else {
+      sink.giveUp(sink.error());  // Drops what came in.
+    }
   }
 }
 

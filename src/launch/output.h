@@ -32,16 +32,17 @@ class Sink {
   std::string& queue() { return queue_; }
   bool empty() const { return queue_.empty(); }
   bool full() const { return queue_.size() > 256 * 1024; }
-  bool broken() const { return broken_; }
-  // Nobody reads it: what is and will be queued is dropped.
-  void setBroken();
+  // Why nothing goes there any more, as an errno; EPIPE: nobody reads it. 0: all is well.
+  int error() const { return error_; }
+  // What is and will be queued is dropped.
+  void giveUp(int error);
   // Writes what goes without waiting.
   void flush();
 
  private:
   int fd_;
   std::string queue_;
-  bool broken_ = false;
+  int error_ = 0;
 };
 
 class Output {
@@ -63,8 +64,10 @@ class Output {
   // after prepare() and handle() have passed everything on.
   void noMoreWriters() { noMoreWriters_ = true; }
   bool done() const;
-  // Nobody reads one of our own outputs.
-  bool broken() const { return sinks_[kOut].broken() || sinks_[kErr].broken(); }
+  // Why one of our own outputs takes no more, as an errno; 0: both do.
+  int error() const {
+    return sinks_[kOut].error() != 0 ? sinks_[kOut].error() : sinks_[kErr].error();
+  }
 
   // A message of our own, after what the processes said.
   void say(const std::string& text);

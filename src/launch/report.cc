@@ -75,8 +75,10 @@ Report makeReport(const Supervisor& supervisor, const Plan& plan, const RunOptio
                           std::chrono::duration<double>(*options.timeout).count(),
                           stillRunning(supervisor, plan)),
               kExitTimeout};
-    case Cause::kOutputClosed:
-      return {"", 128 + SIGPIPE};
+    case Cause::kOutputLost:
+      if (supervisor.value() == EPIPE) return {"", 128 + SIGPIPE};  // As other programs end.
+      return {fmt::format("cannot pass on the output: {}", std::strerror(supervisor.value())),
+              kExitFailure};
     case Cause::kGuardianLost:
       return {"the job's guardian process was killed; every process was ended", kExitFailure};
   }

@@ -87,9 +87,9 @@ Supervisor::Action Supervisor::signalled(int signal, TimePoint now) {
   return ask(signal, now);
 }
 
-Supervisor::Action Supervisor::outputClosed(TimePoint now) {
+Supervisor::Action Supervisor::outputLost(int error, TimePoint now) {
   if (phase_ == Phase::kEnding || phase_ == Phase::kKilling) return {};
-  if (cause_ == Cause::kNone) blame(Cause::kOutputClosed, -1, 0);
+  if (cause_ == Cause::kNone) blame(Cause::kOutputLost, -1, error);
   return ask(SIGTERM, now);
 }
 

@@ -30,7 +30,7 @@ enum class Cause {
   kNotStarted,    // culprit() was not, for reason value() (an errno).
   kSignal,        // Signal value() came.
   kTimeout,       // The job took too long.
-  kOutputClosed,  // Nobody reads what it says.
+  kOutputLost,    // Its output goes nowhere, for reason value() (an errno).
   kGuardianLost,  // Somebody killed the guardian.
 };
 
@@ -62,7 +62,7 @@ class Supervisor {
   // Signals that end a job begin its end; an INT after that kills at once. All others are only
   // passed on.
   Action signalled(int signal, TimePoint now);
-  Action outputClosed(TimePoint now);
+  Action outputLost(int error, TimePoint now);
   Action guardianLost();
   // To be called at nextDeadline(), or whenever.
   Action tick(TimePoint now);

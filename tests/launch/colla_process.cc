@@ -86,7 +86,7 @@ CollaProcess::CollaProcess(const std::vector<std::string>& arguments, const Opti
     }
     EXPECT_GT(pid_, 0);
     outPipe_.reset(terminal);
-    readers_.emplace_back([this] { collect(outPipe_.get(), out_); });
+    readers_.emplace_back([this] { collect(outPipe_.get(), &CollaProcess::out_); });
     return;
   }
   auto [inReader, inWriter] = makePipe();
@@ -107,9 +107,9 @@ CollaProcess::CollaProcess(const std::vector<std::string>& arguments, const Opti
   outPipe_ = std::move(outReader);
   errPipe_ = std::move(errReader);
   if (options.readOutput) {
-    readers_.emplace_back([this] { collect(outPipe_.get(), out_); });
+    readers_.emplace_back([this] { collect(outPipe_.get(), &CollaProcess::out_); });
   }
-  readers_.emplace_back([this] { collect(errPipe_.get(), err_); });
+  readers_.emplace_back([this] { collect(errPipe_.get(), &CollaProcess::err_); });
 }
 
 CollaProcess::~CollaProcess() {
@@ -185,13 +185,13 @@ void CollaProcess::type(const std::string& text) {
 
 void CollaProcess::closeOutput() { outPipe_.reset(); }
 
-void CollaProcess::collect(int fd, std::string& into) {
+void CollaProcess::collect(int fd, std::string CollaProcess::*into) {
   std::array<char, 4096> buffer;
   for (;;) {
     const ssize_t size = read(fd, buffer.data(), buffer.size());
     if (size <= 0) return;
     const MutexLock lock(mutex_);
-    into.append(buffer.data(), static_cast<std::size_t>(size));
+    (this->*into).append(buffer.data(), static_cast<std::size_t>(size));
   }
 }
 

@@ -63,7 +63,7 @@ class CollaProcess {
   int wait();
 
  private:
-  void collect(int fd, std::string& into);
+  void collect(int fd, std::string CollaProcess::*into);
 
   std::string mark_;
   pid_t pid_ = -1;

@@ -99,6 +99,14 @@ TEST_F(RunOutput, EndsQuietlyWhenItsReaderGoesAway) {
   EXPECT_TRUE(colla.gone());
 }
 
+TEST_F(RunOutput, EndsWhenItsDiskIsFull) {
+  CollaProcess colla({"run", "-np", "2", "--", COLLA_PROBE, "flood"},
+                     {.wrapper = "exec \"$@\" > /dev/full"});
+  EXPECT_EQ(colla.wait(), 1);
+  EXPECT_EQ(colla.err(), "colla run: cannot pass on the output: No space left on device\n");
+  EXPECT_TRUE(colla.gone());
+}
+
 TEST_F(RunOutput, SignalsWorkWhileNobodyReads) {
   CollaProcess colla({"run", "-np", "2", "--", COLLA_PROBE, "flood"}, {.readOutput = false});
   ASSERT_TRUE(eventually([&] { return colla.worker(1) != 0; }));

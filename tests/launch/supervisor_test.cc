@@ -131,11 +131,12 @@ TEST_F(SupervisorTest, WhatCannotStartEndsTheJobAtOnce) {
   EXPECT_EQ(job.value(), ENOENT);
 }
 
-TEST_F(SupervisorTest, ClosedOutputEndsTheJob) {
+TEST_F(SupervisorTest, LostOutputEndsTheJob) {
   Supervisor job = make(1);
-  EXPECT_EQ(job.outputClosed(at(1s)).signal, SIGTERM);
-  EXPECT_EQ(job.outputClosed(at(1s)).kind, Kind::kNothing);
-  EXPECT_EQ(job.cause(), Cause::kOutputClosed);
+  EXPECT_EQ(job.outputLost(EPIPE, at(1s)).signal, SIGTERM);
+  EXPECT_EQ(job.outputLost(EPIPE, at(1s)).kind, Kind::kNothing);
+  EXPECT_EQ(job.cause(), Cause::kOutputLost);
+  EXPECT_EQ(job.value(), EPIPE);
 }
 
 }  // namespace
