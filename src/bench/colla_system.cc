@@ -54,14 +54,16 @@ job::Place placeOf(const Stage& stage, int rank) {
 }  // namespace
 
 SystemSpec collaSystem(const Stage& stage, const SystemInfo& info) {
-  constexpr int kStorePort = 29400;  // In a namespace of our own every port is free.
+  // In a namespace of our own every port is free that no other system took.
+  constexpr int kFirstPort = 29400;
   const std::string secret = rendezvous::makeSecret();
   rendezvous::StoreServerOptions store;
   store.jobId = fmt::format("bench-{}-{}", getpid(), info.name);
   store.secret = secret;
   store.identity = job::storeIdentity();
   store.address = stage.veth == nullptr ? fmt::format("unix:@colla-{}", store.jobId)
-                                        : fmt::format("{}:{}", VethPair::address(0), kStorePort);
+                                        : fmt::format("{}:{}", VethPair::address(0),
+                                                      kFirstPort + stage.coordinator.systems());
 
   SystemSpec spec{info.name, stage.np, {}};
   ProcessSpec server;

@@ -110,9 +110,8 @@ class Bench {
       fmt::print(stderr, "colla bench: this machine is busy ({:.1f} cores): times are too long\n",
                  cores);
     }
-    COLLA_TRY(startAll());
-    if (systems_.empty()) return {StatusCode::kNotFound, "there is nothing to measure"};
     COLLA_TRY(checkMemory());
+    COLLA_TRY(startAll());
     RunnerOptions how;
     how.np = options_.np;
     how.rounds = options_.rounds;
@@ -171,13 +170,15 @@ class Bench {
 
   // Every system holds its buffers, one for input and one for output, all at the same time.
   Status checkMemory() const {
-    const std::size_t need = 2 * largestOf(points_) * options_.np * systems_.size();
+    const std::size_t bare = options_.net == Net::kShm ? 1 : 0;
+    const std::size_t systems = collaSystems().size() + options_.peers.size() + bare;
+    const std::size_t need = 2 * largestOf(points_) * options_.np * systems;
     const std::size_t have = availableMemory();
     if (need <= have) return {};
     return {StatusCode::kNoMemory,
             fmt::format("{} systems of {} ranks with buffers of {} need up to {:.1f} GB, and only "
                         "{:.1f} GB are free: choose smaller --bytes or fewer --peers",
-                        systems_.size(), options_.np, bytesText(largestOf(points_)),
+                        systems, options_.np, bytesText(largestOf(points_)),
                         static_cast<double>(need) / 1e9, static_cast<double>(have) / 1e9)};
   }
 
