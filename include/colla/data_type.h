@@ -35,7 +35,14 @@ std::size_t sizeOf(DataType type);
 // "float32", "bfloat16", …
 std::string_view toString(DataType type);
 
+// The C++ types that stand for one of them.
+template <typename T, typename... Types>
+inline constexpr bool kIsOneOf = (std::is_same_v<std::remove_cv_t<T>, Types> || ...);
 template <typename T>
+concept Element = kIsOneOf<T, float, double, BFloat16, Float16, std::int8_t, std::int16_t,
+                           std::int32_t, std::int64_t, std::uint8_t, bool>;
+
+template <Element T>
 constexpr DataType dataTypeOf() {
   using U = std::remove_cv_t<T>;
   if constexpr (std::is_same_v<U, float>) return DataType::kFloat32;
@@ -49,8 +56,5 @@ constexpr DataType dataTypeOf() {
   if constexpr (std::is_same_v<U, std::uint8_t>) return DataType::kUInt8;
   if constexpr (std::is_same_v<U, bool>) return DataType::kBool;
 }
-
-template <typename T>
-concept Element = std::is_same_v<std::remove_cv_t<decltype(dataTypeOf<T>())>, DataType>;
 
 }  // namespace colla

@@ -10,6 +10,13 @@
 
 #include "collective/kernels.h"
 
+// The operands of a loop are the same memory or do not overlap: each element can be done alone.
+#if defined(__clang__)
+#define COLLA_VECTORISE _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define COLLA_VECTORISE _Pragma("GCC ivdep")
+#endif
+
 namespace colla::collective {
 namespace {
 
@@ -92,8 +99,8 @@ N apply(N left, N right) {
   if constexpr (op == ReduceOp::kSum || op == ReduceOp::kAverage) return add(left, right);
   if constexpr (op == ReduceOp::kProduct) return multiply(left, right);
   // A NaN on either side is the result.
-  if constexpr (op == ReduceOp::kMin) return (left < right) | (left != left) ? left : right;
-  if constexpr (op == ReduceOp::kMax) return (left > right) | (left != left) ? left : right;
+  if constexpr (op == ReduceOp::kMin) return ((left < right) | (left != left)) ? left : right;
+  if constexpr (op == ReduceOp::kMax) return ((left > right) | (left != left)) ? left : right;
 }
 
 template <ReduceOp op, typename N>
@@ -109,7 +116,7 @@ struct Loops {
     auto* o = static_cast<T*>(out);
     const auto* l = static_cast<const T*>(left);
     const auto* r = static_cast<const T*>(right);
-#pragma GCC ivdep
+    COLLA_VECTORISE
     for (std::size_t i = 0; i < count; ++i) {
       o[i] = Convert<T>::store(apply<op>(Convert<T>::load(l[i]), Convert<T>::load(r[i])));
     }
@@ -121,7 +128,7 @@ struct Loops {
     const auto* l = static_cast<const T*>(left);
     const auto* r = static_cast<const T*>(right);
     const auto d = static_cast<Number<T>>(divisor);
-#pragma GCC ivdep
+    COLLA_VECTORISE
     for (std::size_t i = 0; i < count; ++i) {
       const T node = Convert<T>::store(apply<op>(Convert<T>::load(l[i]), Convert<T>::load(r[i])));
       o[i] = Convert<T>::store(root<op>(Convert<T>::load(node), d));
@@ -131,7 +138,7 @@ struct Loops {
     auto* o = static_cast<T*>(out);
     const auto* v = static_cast<const T*>(in);
     const auto d = static_cast<Number<T>>(divisor);
-#pragma GCC ivdep
+    COLLA_VECTORISE
     for (std::size_t i = 0; i < count; ++i) {
       o[i] = Convert<T>::store(root<op>(Convert<T>::load(v[i]), d));
     }
