@@ -49,8 +49,6 @@ setUp() {
     flock 9
   fi
   : >"$log"
-  # ccache and pip want a home; service users have none.
-  [[ -w ${HOME:-/nonexistent} ]] || export CCACHE_DIR=${CCACHE_DIR:-$root/.cache/ccache}
   installPackages "$1"
   makeVenv
 }
@@ -155,6 +153,9 @@ makeVenv() {
 build() {
   local directory=$root/$1 target=$2
   shift 2
+  local -x CCACHE_BASEDIR=$root  # So that clones in different places share what ccache has.
+  # It wants a home, which service users do not have.
+  [[ -w ${HOME:-/nonexistent} ]] || local -x CCACHE_DIR=${CCACHE_DIR:-$root/.cache/ccache}
   local torch=${Torch_DIR:-}
   [[ -n $torch ]] || for torch in "$venv"/lib/python3*/site-packages/torch/share/cmake/Torch; do :; done
   local arguments=(-S "$root" -B "$directory" -G Ninja --no-warn-unused-cli

@@ -110,9 +110,8 @@ class Bench {
       fmt::print(stderr, "colla bench: this machine is busy ({:.1f} cores): times are too long\n",
                  cores);
     }
-    COLLA_TRY(startAll());
-    if (systems_.empty()) return {StatusCode::kNotFound, "there is nothing to measure"};
     COLLA_TRY(checkMemory());
+    COLLA_TRY(startAll());
     RunnerOptions how;
     how.np = options_.np;
     how.rounds = options_.rounds;
@@ -128,12 +127,25 @@ class Bench {
       COLLA_TRY_ASSIGN(VethPair pair, VethPair::create(coordinator_));
       stage.veth = &veth_.emplace(std::move(pair));
     }
+    for (const SystemInfo& info : collaSystems()) COLLA_TRY(start(info, collaSystem(stage, info)));
     for (const std::string& peer : options_.peers) COLLA_TRY(startPeer(stage, peer));
     if (options_.net == Net::kShm) {
       COLLA_TRY_ASSIGN(bareMemory_, BareMemory::create(options_.np, largestOf(points_)));
       COLLA_TRY(start({"bare", "shared", "memory", true}, bareSystem(stage, *bareMemory_)));
     }
     return {};
+  }
+
+  std::vector<SystemInfo> collaSystems() const {
+    if (options_.net != Net::kShm) {
+      return {{"colla-tcp-plain", "private", "tcp-plain", false},
+              {"colla-tcp", "private", "tcp", false}};
+    }
+    std::vector<SystemInfo> infos;
+    for (const std::string& buffers : options_.buffers) {
+      infos.push_back({buffers == "shared" ? "colla" : "colla-private", buffers, "shm", false});
+    }
+    return infos;
   }
 
   Status startPeer(const Stage& stage, const std::string& peer) {
@@ -158,13 +170,15 @@ class Bench {
 
   // Every system holds its buffers, one for input and one for output, all at the same time.
   Status checkMemory() const {
-    const std::size_t need = 2 * largestOf(points_) * options_.np * systems_.size();
+    const std::size_t bare = options_.net == Net::kShm ? 1 : 0;
+    const std::size_t systems = collaSystems().size() + options_.peers.size() + bare;
+    const std::size_t need = 2 * largestOf(points_) * options_.np * systems;
     const std::size_t have = availableMemory();
     if (need <= have) return {};
     return {StatusCode::kNoMemory,
             fmt::format("{} systems of {} ranks with buffers of {} need up to {:.1f} GB, and only "
                         "{:.1f} GB are free: choose smaller --bytes or fewer --peers",
-                        systems_.size(), options_.np, bytesText(largestOf(points_)),
+                        systems, options_.np, bytesText(largestOf(points_)),
                         static_cast<double>(need) / 1e9, static_cast<double>(have) / 1e9)};
   }
 

@@ -113,7 +113,7 @@ Status Coordinator::start(const SystemSpec& spec, Deadline deadline) {
     }
     return {};
   };
-  const Status status = startAll();
+  Status status = startAll();
   if (!status.ok()) systems_.pop_back();
   return status;
 }

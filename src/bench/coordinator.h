@@ -61,6 +61,9 @@ class Coordinator {
   // The signal that asked this process to end; 0 as long as none has.
   int signal() const { return signal_; }
 
+  // How many systems have been started.
+  int systems() const { return static_cast<int>(systems_.size()); }
+
   // Returns once all ranks of the system are there. On an error nothing of it is left.
   Status start(const SystemSpec& spec, Deadline deadline);
 

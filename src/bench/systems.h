@@ -1,4 +1,4 @@
-// How to start each system that is compared.
+// How to start each system that is compared. Colla's is in a file of its own, colla_system.cc.
 #pragma once
 
 #include <memory>
@@ -41,6 +41,9 @@ struct Stage {
 
 // The limit. `memory` must live until its agents have been started.
 SystemSpec bareSystem(const Stage& stage, const BareMemory& memory);
+
+// Colla, with the buffers and the transport that `info` names.
+SystemSpec collaSystem(const Stage& stage, const SystemInfo& info);
 
 // Gloo through torch.distributed. kNotFound, with what to install, where there is no Python that
 // has torch.

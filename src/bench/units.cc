@@ -49,6 +49,7 @@ std::string bytesText(std::size_t bytes) {
 }
 
 std::string numberText(double value) {
+  if (value < 0.0995) return fmt::format("{:.2g}", value);
   return fmt::format("{:.{}f}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
 }
 

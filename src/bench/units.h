@@ -18,7 +18,7 @@ std::string bytesText(std::size_t bytes);
 // Three digits and a unit: "412 ns", "1.35 us", "62.1 ms".
 std::string durationText(double seconds);
 
-// "0.71", "13.5", "67.2": what is there to read of a ratio or a speed.
+// "0.0013", "0.71", "13.5", "672": two or three digits, which is what is there to read.
 std::string numberText(double value);
 
 }  // namespace colla::bench

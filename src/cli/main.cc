@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "arguments.h"
+#include "bench/command.h"
 #include "commands.h"
 
 namespace colla::cli {
@@ -18,6 +19,7 @@ struct Command {
 };
 
 constexpr std::array kCommands = {
+    Command{"bench", "measure, and compare with other systems", bench::benchCommand},
     Command{"run", "start a program as the processes of one job", runCommand},
     Command{"settings", "list all settings and their values", settingsCommand},
     Command{"version", "tell the version and what is built in", versionCommand},
@@ -34,6 +36,7 @@ void printOverview() {
       "\nexamples:\n"
       "  colla run -np 2 -- ./train            two workers on this host\n"
       "  colla run -np 2 --ps 1 -- ./train     and a parameter server\n"
+      "  colla bench collectives               Colla beside Gloo and Open MPI\n"
       "  colla COMMAND --help                  more about a command\n");
 }
 

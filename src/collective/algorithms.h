@@ -33,8 +33,7 @@ Status barrierMessages(GroupCore::Turn& turn);
 
 // Every rank's parts: outgoing[r] goes to rank r, and incoming[r] comes from it; a part at a null
 // address is no message, an empty one elsewhere is an empty message. The rank's own is copied.
-Status exchangeMessages(GroupCore::Turn& turn,
-                        std::span<const std::span<const std::byte>> outgoing,
+Status exchangeMessages(GroupCore::Turn& turn, std::span<const std::span<const std::byte>> outgoing,
                         std::span<const std::span<std::byte>> incoming);
 // Every rank brings `part` bytes, which already stand at their place in `all`.
 Status allgatherMessages(GroupCore::Turn& turn, std::span<std::byte> all, std::size_t part);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 
 #include "base/check.h"
@@ -62,9 +61,9 @@ Result<std::unique_ptr<Board>> Board::create(transport::Transport& transport, st
   places[rank] = memory.find(board->boards_[rank]);
   std::deque<transport::Request> requests;
   std::vector<transport::Request*> pending;
-  const transport::Envelope envelope{
-      .group = group, .call = encode({.operation = Operation::kSubgroup,
-                                      .count = static_cast<std::uint64_t>(size)})};
+  const transport::Envelope envelope{.group = group,
+                                     .call = encode({.operation = Operation::kSubgroup,
+                                                     .count = static_cast<std::uint64_t>(size)})};
   for (int other = 0; other < size; ++other) {
     if (other == rank) continue;
     transport::Request& in = requests.emplace_back();
@@ -97,8 +96,7 @@ std::span<std::byte> Board::small(int rank, std::uint64_t sequence) {
 
 std::span<std::uint64_t> Board::numbers(int rank, std::uint64_t sequence) {
   const Layout layout = layoutFor(sizeof(Header), size());
-  std::byte* start =
-      boards_[rank].data() + layout.numbers + (sequence % 2) * layout.numbersBytes;
+  std::byte* start = boards_[rank].data() + layout.numbers + (sequence % 2) * layout.numbersBytes;
   return {reinterpret_cast<std::uint64_t*>(start), static_cast<std::size_t>(size()) + 1};
 }
 
@@ -107,11 +105,11 @@ std::span<std::byte> Board::staging(int rank) {
 }
 
 Board::Post& Board::draft(std::uint64_t sequence, const transport::Call& call) {
-  Post& draft = header(rank_).posts[sequence % 2];
-  draft.sequence = sequence;
-  draft.call = call;
+  Header& mine = header(rank_);
+  mine.sequences[sequence % 2] = sequence;
+  mine.calls[sequence % 2] = call;
   call_ = call;
-  return draft;
+  return mine.posts[sequence % 2];
 }
 
 void Board::post(std::uint64_t sequence) {
@@ -134,22 +132,22 @@ Status Board::awaitAll(Deadline deadline, std::uint64_t lag) {
   return awaitCounter(&Header::steps, steps_ - lag, deadline);
 }
 
-// Looks at the ranks in turn and never back: a counter only rises. A broken rank's counters are
-// larger than any target.
+// Looks at the ranks in turn and never back: a counter only rises.
 Status Board::awaitCounter(std::atomic<std::uint64_t> Header::*counter, std::uint64_t target,
                            Deadline deadline) {
   int next = 0;
-  std::uint64_t seen = 0;
   const auto everybody = [&, size = size()] {
-    for (; next < size; ++next) {
-      const std::uint64_t value = (header(next).*counter).load(std::memory_order_acquire);
-      if (value < target) return (seen & kBroken) != 0;
-      seen |= value;
+    while (next < size && (header(next).*counter).load(std::memory_order_acquire) >= target) {
+      ++next;
     }
-    return true;
+    return next == size;
   };
-  const Status status = everybody() ? Status() : memory_.wait(others_, everybody, deadline);
-  if ((seen & kBroken) != 0) return whyBroken();
+  if (everybody()) return {};
+  const Status status = memory_.wait(
+      others_, [&] { return everybody() || anyBroken(); }, deadline);
+  if (next == size()) return {};
+  // Who broke the group may have left since: its reason counts, not that it is gone.
+  if (anyBroken()) return whyBroken();
   if (status.code() != StatusCode::kTimeout) return status.withContext(describe(call_));
 
   std::vector<std::string> missing;
@@ -167,45 +165,46 @@ void Board::breakUp(const Status& why) {
   Header& mine = header(rank_);
   mine.brokenCode = why.code();
   mine.brokenPeer = why.peer();
-  const std::size_t length = std::min(why.message().size(), mine.brokenText.size() - 1);
+  const std::size_t length = std::min(why.message().size(), mine.brokenText.size());
   std::copy_n(why.message().data(), length, mine.brokenText.data());
-  mine.brokenText[length] = '\0';
-  mine.steps.fetch_or(kBroken, std::memory_order_release);  // First: whyBroken() looks here.
-  mine.arrived.fetch_or(kBroken, std::memory_order_release);
+  mine.brokenLength = static_cast<std::uint32_t>(length);
+  mine.broken.store(true, std::memory_order_release);
   memory_.notify(others_);
+}
+
+bool Board::anyBroken() {
+  for (int rank = 0; rank < size(); ++rank) {
+    if (header(rank).broken.load(std::memory_order_acquire)) return true;
+  }
+  return false;
 }
 
 // The first broken rank's reason.
 Status Board::whyBroken() {
-  for (int rank = 0; rank < size(); ++rank) {
-    Header& theirs = header(rank);
-    if ((theirs.steps.load(std::memory_order_acquire) & kBroken) == 0) continue;
-    const auto& text = theirs.brokenText;
-    return {theirs.brokenCode, std::string(text.data(), strnlen(text.data(), text.size())),
-            theirs.brokenPeer};
-  }
-  return {StatusCode::kGroupBroken, "a rank left the group"};
+  int rank = 0;
+  while (!header(rank).broken.load(std::memory_order_acquire)) ++rank;
+  const Header& theirs = header(rank);
+  const std::size_t length = std::min<std::size_t>(theirs.brokenLength, theirs.brokenText.size());
+  return {theirs.brokenCode, std::string(theirs.brokenText.data(), length), theirs.brokenPeer};
 }
 
 Status Board::compareCalls(std::uint64_t sequence) {
-  const transport::Call mine = posted(rank_, sequence).call;
-  const auto same = [&](int rank) {
-    const Post& post = posted(rank, sequence);
-    return post.sequence == sequence && post.call == mine;
-  };
   int culprit = 0;
-  while (culprit < size() && same(culprit)) ++culprit;
+  while (culprit < size() && callOf(culprit, sequence) == call_) ++culprit;
   if (culprit == size()) return {};
 
   std::string text = "the ranks called different things:";
   for (int rank = 0; rank < size(); ++rank) {
-    const Post& post = posted(rank, sequence);
-    text += fmt::format(
-        "{} {} called {}", rank == 0 ? "" : ";", names_[rank],
-        // A rank whose arguments were refused does not wait, and may be ahead by now.
-        describe(post.sequence == sequence ? post.call : encode({})));
+    text += fmt::format("{} {} called {}", rank == 0 ? "" : ";", names_[rank],
+                        describe(callOf(rank, sequence)));
   }
   return {StatusCode::kMismatch, text, members_[culprit]};
+}
+
+// A rank whose arguments were refused does not wait, and may have posted something else by now.
+transport::Call Board::callOf(int rank, std::uint64_t sequence) {
+  const Header& theirs = header(rank);
+  return theirs.sequences[sequence % 2] == sequence ? theirs.calls[sequence % 2] : encode({});
 }
 
 Result<transport::Mapping> Board::map(int rank, transport::Place place, std::size_t bytes,

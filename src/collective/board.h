@@ -35,26 +35,23 @@ class Board {
   // Most buffers that a rank can post.
   static constexpr std::size_t kMostInputs = 24;
 
-  // What a rank posts.
+  // Where a rank's buffers lie, for operations that look at them there.
   struct Post {
-    std::uint64_t sequence;
-    transport::Call call;
     transport::Place result;  // What the others may write.
     std::array<transport::Place, kMostInputs> inputs;
   };
 
   // Meets the other ranks through messages; `members` are their transport numbers, and `names`
   // what to call them.
-  static Result<std::unique_ptr<Board>> create(transport::Transport& transport,
-                                               std::uint32_t group, std::vector<int> members,
-                                               int rank, std::vector<std::string> names,
-                                               Deadline deadline);
+  static Result<std::unique_ptr<Board>> create(transport::Transport& transport, std::uint32_t group,
+                                               std::vector<int> members, int rank,
+                                               std::vector<std::string> names, Deadline deadline);
   ~Board();
 
   int size() const { return static_cast<int>(members_.size()); }
   transport::SharedMemory& memory() { return memory_; }
 
-  // What this rank posts next: to be filled before arrive().
+  // What this rank calls and posts next: to be filled before arrive().
   Post& draft(std::uint64_t sequence, const transport::Call& call);
   std::span<std::byte> small(int rank, std::uint64_t sequence);
   // One number per rank and one more, for operations whose parts have sizes of their own.
@@ -83,15 +80,20 @@ class Board {
 
  private:
   struct alignas(64) Header {
+    // One cache line: who waits for the counter has the call with it.
     std::atomic<std::uint64_t> arrived;
+    std::array<std::uint64_t, 2> sequences;
+    std::array<transport::Call, 2> calls;
     alignas(64) std::atomic<std::uint64_t> steps;
     alignas(64) std::array<Post, 2> posts;
-    // Why this rank broke the group: valid once kBroken is set in a counter.
+    // Why this rank broke the group, once it has. On lines of their own: everybody looks at them
+    // while waiting, and they hardly ever change.
+    alignas(64) std::atomic<bool> broken;
     StatusCode brokenCode;
     std::int32_t brokenPeer;
-    std::array<char, 480> brokenText;
+    std::uint32_t brokenLength;
+    std::array<char, 500> brokenText;
   };
-  static constexpr std::uint64_t kBroken = std::uint64_t{1} << 63;
 
   Board(transport::SharedMemory& memory, std::vector<int> members, int rank,
         std::vector<std::string> names);
@@ -99,6 +101,8 @@ class Board {
   Status awaitCounter(std::atomic<std::uint64_t> Header::*counter, std::uint64_t target,
                       Deadline deadline);
   Status compareCalls(std::uint64_t sequence);
+  transport::Call callOf(int rank, std::uint64_t sequence);
+  bool anyBroken();
   Status whyBroken();
 
   transport::SharedMemory& memory_;

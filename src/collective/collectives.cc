@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "collective/algorithms.h"
 #include "collective/fold.h"
+#include "collective/kernels.h"
 #include "collective/messages.h"
 #include "collective/shared.h"
 
@@ -18,6 +19,7 @@ namespace colla {
 namespace {
 
 using collective::CallArguments;
+using collective::copyBytes;
 using collective::kFewRanks;
 using collective::Operation;
 using collective::Range;
@@ -159,7 +161,7 @@ Status broadcast(Group& group, Buffer data, int root, const CollectiveOptions& o
         turn, mine ? data.bytes() : std::span<std::byte>(), bytes,
         [&](int rank) { return rank == root ? bytes : 0; },
         [&](std::size_t begin, std::size_t end, std::span<const std::byte* const> at) {
-          if (!mine) std::copy_n(at[root], end - begin, data.data() + begin);
+          if (!mine) copyBytes(data.data() + begin, at[root], end - begin);
         });
   });
 }
@@ -241,9 +243,8 @@ Status reduceScatter(Group& group, ConstBuffer data, Buffer result, const Reduce
                                 .type = data.type(),
                                 .op = options.op,
                                 .count = data.count()};
-  const Status refusal =
-      first({checkOp(data.type(), options.op), checkType(data, result),
-             checkCount("data", data.count(), result.count() * core.size())});
+  const Status refusal = first({checkOp(data.type(), options.op), checkType(data, result),
+                                checkCount("data", data.count(), result.count() * core.size())});
   return core.run(arguments, options.timeout, refusal, [&](Turn& turn) {
     const std::size_t part = result.bytes().size();
     if (core.board() != nullptr) {
@@ -258,7 +259,8 @@ Status reduceScatter(Group& group, ConstBuffer data, Buffer result, const Reduce
               leaves[rank] = at[rank] + (seen.begin - begin);
             }
             std::byte* const out = result.data() + (seen.begin - from);
-            if (seen.size() > 0) fold(leaves, std::span(&out, 1), seen.size() / sizeOf(data.type()));
+            if (seen.size() > 0)
+              fold(leaves, std::span(&out, 1), seen.size() / sizeOf(data.type()));
           });
     }
     std::vector<Range> ranges(core.size());
@@ -272,8 +274,8 @@ Status allgather(Group& group, ConstBuffer data, Buffer result, const Collective
   GroupCore& core = group.core();
   const CallArguments arguments{
       .operation = Operation::kAllgather, .type = data.type(), .count = data.count()};
-  const Status refusal = first({checkType(data, result), checkCount("result", result.count(),
-                                                                    data.count() * core.size())});
+  const Status refusal = first(
+      {checkType(data, result), checkCount("result", result.count(), data.count() * core.size())});
   return core.run(arguments, options.timeout, refusal, [&](Turn& turn) {
     const std::size_t part = data.bytes().size();
     if (core.board() == nullptr) {
@@ -286,7 +288,7 @@ Status allgather(Group& group, ConstBuffer data, Buffer result, const Collective
         [&](std::size_t begin, std::size_t end, std::span<const std::byte* const> at) {
           for (int rank = 0; rank < core.size(); ++rank) {
             std::byte* const out = result.data() + rank * part + begin;
-            if (out != at[rank]) std::copy_n(at[rank], end - begin, out);
+            if (out != at[rank]) copyBytes(out, at[rank], end - begin);
           }
         });
   });
@@ -295,8 +297,8 @@ Status allgather(Group& group, ConstBuffer data, Buffer result, const Collective
 Status allgatherv(Group& group, ConstBuffer data, Buffer result,
                   std::span<const std::size_t> counts, const CollectiveOptions& options) {
   GroupCore& core = group.core();
-  Status refusal = first({checkType(data, result),
-                          checkCount("counts", counts.size(), core.size())});
+  Status refusal =
+      first({checkType(data, result), checkCount("counts", counts.size(), core.size())});
   if (refusal.ok()) {
     const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
     refusal = first({checkCount("data", data.count(), counts[core.rank()]),
@@ -323,7 +325,7 @@ Status allgatherv(Group& group, ConstBuffer data, Buffer result,
           for (int rank = 0; rank < core.size(); ++rank) {
             const Range seen = within(0, length(rank), begin, end);
             std::byte* const out = result.data() + offsets[rank] + seen.begin;
-            if (out != at[rank]) std::copy_n(at[rank], seen.size(), out);
+            if (out != at[rank]) copyBytes(out, at[rank], seen.size());
           }
         });
   });
@@ -359,8 +361,8 @@ Status alltoall(Group& group, ConstBuffer data, Buffer result, const CollectiveO
         [&](std::size_t begin, std::size_t end, std::span<const std::byte* const> at) {
           const Range seen = within(from, from + part, begin, end);
           for (int rank = 0; rank < core.size(); ++rank) {
-            std::copy_n(at[rank] + (seen.begin - begin), seen.size(),
-                        result.data() + rank * part + (seen.begin - from));
+            copyBytes(result.data() + rank * part + (seen.begin - from),
+                      at[rank] + (seen.begin - begin), seen.size());
           }
         });
   });
@@ -373,14 +375,14 @@ Status alltoallv(Group& group, ConstBuffer data, std::span<const std::size_t> se
   const auto total = [](std::span<const std::size_t> counts) {
     return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   };
-  const Status refusal = first({checkType(data, result),
-                                checkCount("sendCounts", sendCounts.size(), core.size()),
-                                checkCount("recvCounts", recvCounts.size(), core.size()),
-                                checkCount("data", data.count(), total(sendCounts)),
-                                checkCount("result", result.count(), total(recvCounts)),
-                                data.count() == 0 || data.data() != result.data()
-                                    ? Status()
-                                    : invalid("data and result are the same memory")});
+  const Status refusal =
+      first({checkType(data, result), checkCount("sendCounts", sendCounts.size(), core.size()),
+             checkCount("recvCounts", recvCounts.size(), core.size()),
+             checkCount("data", data.count(), total(sendCounts)),
+             checkCount("result", result.count(), total(recvCounts)),
+             data.count() == 0 || data.data() != result.data()
+                 ? Status()
+                 : invalid("data and result are the same memory")});
   const CallArguments arguments{.operation = Operation::kAlltoallv, .type = data.type()};
   return core.run(arguments, options.timeout, refusal, [&](Turn& turn) -> Status {
     const auto sends = offsetsOf(sendCounts, data.type());
@@ -389,8 +391,7 @@ Status alltoallv(Group& group, ConstBuffer data, std::span<const std::size_t> se
       std::vector<std::span<const std::byte>> outgoing(core.size());
       std::vector<std::span<std::byte>> incoming(core.size());
       for (int rank = 0; rank < core.size(); ++rank) {
-        outgoing[rank] =
-            present(data.bytes().subspan(sends[rank], sends[rank + 1] - sends[rank]));
+        outgoing[rank] = present(data.bytes().subspan(sends[rank], sends[rank + 1] - sends[rank]));
         incoming[rank] =
             present(result.bytes().subspan(recvs[rank], recvs[rank + 1] - recvs[rank]));
       }
@@ -417,8 +418,8 @@ Status alltoallv(Group& group, ConstBuffer data, std::span<const std::size_t> se
               continue;
             }
             const Range seen = within(part.begin, part.end, begin, end);
-            std::copy_n(at[rank] + (seen.begin - begin), seen.size(),
-                        result.data() + recvs[rank] + (seen.begin - part.begin));
+            copyBytes(result.data() + recvs[rank] + (seen.begin - part.begin),
+                      at[rank] + (seen.begin - begin), seen.size());
           }
         });
     return first({status, misfit});
@@ -452,7 +453,7 @@ Status gather(Group& group, ConstBuffer data, Buffer result, int root,
         [&](std::size_t begin, std::size_t end, std::span<const std::byte* const> at) {
           for (int rank = 0; mine && rank < core.size(); ++rank) {
             std::byte* const out = result.data() + rank * part + begin;
-            if (out != at[rank]) std::copy_n(at[rank], end - begin, out);
+            if (out != at[rank]) copyBytes(out, at[rank], end - begin);
           }
         });
   });
@@ -491,7 +492,7 @@ Status scatter(Group& group, ConstBuffer data, Buffer result, int root,
           const Range seen = within(from, from + part, begin, end);
           std::byte* const out = result.data() + (seen.begin - from);
           const std::byte* const in = at[root] + (seen.begin - begin);
-          if (out != in) std::copy_n(in, seen.size(), out);
+          if (out != in) copyBytes(out, in, seen.size());
         });
   });
 }

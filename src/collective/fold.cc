@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "base/check.h"
 
@@ -20,23 +19,23 @@ constexpr int kDeepest = 32;
 Folder::Folder(const SumTree& tree, DataType type, ReduceOp op)
     : tree_(tree), kernels_(kernelsFor(type, op)), elementSize_(sizeOf(type)) {}
 
-void Folder::operator()(std::span<const std::byte* const> leaves,
-                        std::span<std::byte* const> outs, std::size_t count) const {
+void Folder::operator()(std::span<const std::byte* const> leaves, std::span<std::byte* const> outs,
+                        std::size_t count) const {
   const std::size_t block = kBlockBytes / elementSize_;
   for (std::size_t first = 0; first < count; first += block) {
     const std::size_t part = std::min(block, count - first);
     const std::size_t offset = first * elementSize_;
     foldBlock(leaves, offset, outs[0] + offset, part);
     for (std::byte* out : outs.subspan(1)) {
-      std::memcpy(out + offset, outs[0] + offset, part * elementSize_);
+      copyBytes(out + offset, outs[0] + offset, part * elementSize_);
     }
   }
 }
 
 // Nodes come children first, so a stack evaluates them. A leaf is used where it lies; an inner
 // value goes to the scratch block of its place on the stack; the root goes to `out`.
-void Folder::foldBlock(std::span<const std::byte* const> leaves, std::size_t offset,
-                       std::byte* out, std::size_t count) const {
+void Folder::foldBlock(std::span<const std::byte* const> leaves, std::size_t offset, std::byte* out,
+                       std::size_t count) const {
   alignas(64) thread_local std::array<std::array<std::byte, kBlockBytes>, kDeepest> scratch;
   std::array<const std::byte*, kDeepest> stack;
   int top = 0;

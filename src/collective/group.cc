@@ -8,8 +8,8 @@
 #include <mutex>
 
 #include "base/crc32c.h"
-#include "collective/group_core.h"
 #include "colla/collectives.h"
+#include "collective/group_core.h"
 
 namespace colla {
 namespace {
@@ -39,8 +39,7 @@ Status move(GroupCore& core, bool outgoing, ConstBuffer data, int rank, std::uin
     options.transport->recv(peer, envelope, {bytes, data.bytes().size()}, request);
   }
   transport::Request* const pending = &request;
-  const Status status =
-      options.transport->wait(std::span(&pending, 1), core.deadlineFor(timeout));
+  const Status status = options.transport->wait(std::span(&pending, 1), core.deadlineFor(timeout));
   return status.withContext(
       fmt::format("{} {}", outgoing ? "send to" : "receive from", options.names[rank]));
 }
@@ -79,9 +78,9 @@ Result<std::unique_ptr<Group>> Group::subgroup(std::span<const int> ranks) {
   wanted.rank = -1;
   for (const int rank : ranks) {
     if (rank < 0 || rank >= core_->size() || std::ranges::count(ranks, rank) != 1) {
-      return {StatusCode::kInvalidArgument,
-              fmt::format("rank {} is not one of 0 to {}, or is named twice", rank,
-                          core_->size() - 1)};
+      return {
+          StatusCode::kInvalidArgument,
+          fmt::format("rank {} is not one of 0 to {}, or is named twice", rank, core_->size() - 1)};
     }
     if (rank == core_->rank()) wanted.rank = static_cast<int>(wanted.members.size());
     wanted.members.push_back(options.members[rank]);

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "colla/group.h"
 #include "collective/board.h"
 #include "collective/call.h"
 #include "collective/sum_tree.h"
-#include "colla/group.h"
 #include "transport/transport.h"
 
 namespace colla {
@@ -64,8 +64,8 @@ class GroupCore {
   template <typename Body>
   Status run(const collective::CallArguments& arguments, std::chrono::milliseconds timeout,
              const Status& refusal, const Body& body) {
-    const transport::Call call = collective::encode(
-        refusal.ok() ? arguments : collective::CallArguments{});
+    const transport::Call call =
+        collective::encode(refusal.ok() ? arguments : collective::CallArguments{});
     Turn turn{*this, 0, call, deadlineFor(timeout)};
     COLLA_TRY(begin(turn));
     return end(refusal.ok() ? body(turn) : refuse(turn, refusal));

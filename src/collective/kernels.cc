@@ -7,17 +7,29 @@ namespace colla::collective {
 const Kernels* baselineKernels(DataType type, ReduceOp op);
 const Kernels* avx2Kernels(DataType type, ReduceOp op);
 
+void baselineCopy(void* out, const void* in, std::size_t bytes);
+void avx2Copy(void* out, const void* in, std::size_t bytes);
+
 namespace {
 
-const Kernels* find(DataType type, ReduceOp op) {
+bool hasAvx2() {
 #if defined(__x86_64__)
-  static const bool avx2 = __builtin_cpu_supports("avx2") != 0;
-  if (avx2) return avx2Kernels(type, op);
+  static const bool has = __builtin_cpu_supports("avx2") != 0;
+  return has;
+#else
+  return false;
 #endif
-  return baselineKernels(type, op);
+}
+
+const Kernels* find(DataType type, ReduceOp op) {
+  return hasAvx2() ? avx2Kernels(type, op) : baselineKernels(type, op);
 }
 
 }  // namespace
+
+void copyBytes(void* out, const void* in, std::size_t bytes) {
+  hasAvx2() ? avx2Copy(out, in, bytes) : baselineCopy(out, in, bytes);
+}
 
 bool supported(DataType type, ReduceOp op) { return find(type, op) != nullptr; }
 

@@ -22,6 +22,10 @@ struct Kernels {
   void (*finish)(void* out, const void* in, std::size_t count, double divisor);
 };
 
+// Copies bytes that another core reads next, or has just written. Unlike memcpy, which on some
+// CPUs turns to instructions that bypass the cache, it goes through the cache at every size.
+void copyBytes(void* out, const void* in, std::size_t bytes);
+
 // Whether `op` is defined for `type`: an average of integers is not.
 bool supported(DataType type, ReduceOp op);
 // For a supported pair.

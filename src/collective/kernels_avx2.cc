@@ -6,4 +6,6 @@ namespace colla::collective {
 // Null when the pair is not supported.
 const Kernels* avx2Kernels(DataType type, ReduceOp op) { return lookUp(type, op); }
 
+void avx2Copy(void* out, const void* in, std::size_t bytes) { copyThroughCache(out, in, bytes); }
+
 }  // namespace colla::collective

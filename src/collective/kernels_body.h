@@ -149,6 +149,26 @@ struct Loops<bool, ReduceOp::kProduct> : Loops<std::uint8_t, ReduceOp::kMin> {};
 template <>
 struct Loops<bool, ReduceOp::kMin> : Loops<std::uint8_t, ReduceOp::kMin> {};
 
+// Unaligned, and allowed to alias anything.
+using Vector = long long __attribute__((vector_size(32), aligned(1), may_alias));
+
+void copyThroughCache(void* out, const void* in, std::size_t bytes) {
+  constexpr std::size_t kStep = 4 * sizeof(Vector);
+  auto* o = static_cast<char*>(out);
+  const auto* i = static_cast<const char*>(in);
+  for (; bytes >= kStep; bytes -= kStep, o += kStep, i += kStep) {
+    const auto* from = reinterpret_cast<const Vector*>(i);
+    auto* to = reinterpret_cast<Vector*>(o);
+    const Vector a = from[0], b = from[1], c = from[2], d = from[3];
+    to[0] = a;
+    to[1] = b;
+    to[2] = c;
+    to[3] = d;
+    asm volatile("" ::: "memory");  // Or the compiler finds out that this is memcpy.
+  }
+  std::memcpy(o, i, bytes);
+}
+
 template <typename T>
 const Kernels* ofType(ReduceOp op) {
   switch (op) {

@@ -53,7 +53,8 @@ Status broadcastMessages(GroupCore::Turn& turn, std::span<std::byte> data, int r
   }
   std::ranges::reverse(children);  // The deepest subtree first.
 
-  const std::size_t pieces = std::max<std::size_t>(1, (data.size() + kPieceBytes - 1) / kPieceBytes);
+  const std::size_t pieces =
+      std::max<std::size_t>(1, (data.size() + kPieceBytes - 1) / kPieceBytes);
   const auto pieceOf = [&](std::size_t index) {
     const std::size_t begin = index * kPieceBytes;
     return data.subspan(begin, std::min(kPieceBytes, data.size() - begin));
@@ -86,8 +87,7 @@ Status barrierMessages(GroupCore::Turn& turn) {
   return {};
 }
 
-Status exchangeMessages(GroupCore::Turn& turn,
-                        std::span<const std::span<const std::byte>> outgoing,
+Status exchangeMessages(GroupCore::Turn& turn, std::span<const std::span<const std::byte>> outgoing,
                         std::span<const std::span<std::byte>> incoming) {
   const int self = turn.group.rank();
   const int ranks = turn.group.size();

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <span>
 
-#include "collective/group_core.h"
-#include "collective/sum_tree.h"
 #include "colla/buffer.h"
 #include "colla/collectives.h"
+#include "collective/group_core.h"
+#include "collective/sum_tree.h"
 
 namespace colla::collective {
 

@@ -15,10 +15,10 @@
 #include "collective/shared.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "collective/fold.h"
+#include "collective/kernels.h"
 
 namespace colla::collective {
 namespace {
@@ -67,7 +67,7 @@ class SharedAllreduce {
     board_.draft(turn_.sequence, turn_.call);
     std::byte* slot = board_.small(rank_, turn_.sequence).data();
     for (const ConstBuffer& partial : partials_) {
-      std::copy_n(partial.data(), bytes_, slot);
+      copyBytes(slot, partial.data(), bytes_);
       slot += bytes_;
     }
     COLLA_TRY(board_.arrive(turn_.sequence, turn_.deadline));
@@ -160,8 +160,8 @@ class SharedAllreduce {
       if (owner == rank_) continue;
       const Range range = blockChunk(block, owner);
       for (std::size_t i = 0; i < partials_.size(); ++i) {
-        std::memcpy(stagedLeaf(rank_, block, i, owner), partials_[i].data() + range.begin,
-                    range.size());
+        copyBytes(stagedLeaf(rank_, block, i, owner), partials_[i].data() + range.begin,
+                  range.size());
       }
     }
     board_.advance();
@@ -171,9 +171,8 @@ class SharedAllreduce {
     const Range range = blockChunk(block, rank_);
     for (int rank = 0; rank < ranks_; ++rank) {
       for (std::size_t i = 0; i < leavesOf(rank); ++i) {
-        leaves_[tree_.firstLeaf(rank) + i] = rank == rank_
-                                                 ? partials_[i].data() + range.begin
-                                                 : stagedLeaf(rank, block, i, rank_);
+        leaves_[tree_.firstLeaf(rank) + i] =
+            rank == rank_ ? partials_[i].data() + range.begin : stagedLeaf(rank, block, i, rank_);
       }
     }
     const std::array<std::byte*, 2> outs = {stagedResult(rank_, block),
@@ -186,7 +185,7 @@ class SharedAllreduce {
     for (int owner = 0; owner < ranks_; ++owner) {
       if (owner == rank_) continue;
       const Range range = blockChunk(block, owner);
-      std::memcpy(result_.data() + range.begin, stagedResult(owner, block), range.size());
+      copyBytes(result_.data() + range.begin, stagedResult(owner, block), range.size());
     }
   }
 
@@ -219,7 +218,7 @@ Status showAll(GroupCore::Turn& turn, std::span<const std::byte> source, std::si
   Board::Post& post = board.draft(turn.sequence, turn.call);
   if (largest <= Board::kSmall) {
     if (!source.empty()) {
-      std::memcpy(board.small(rank, turn.sequence).data(), source.data(), source.size());
+      copyBytes(board.small(rank, turn.sequence).data(), source.data(), source.size());
     }
     COLLA_TRY(board.arrive(turn.sequence, turn.deadline));
     for (int each = 0; each < ranks; ++each) {
@@ -260,8 +259,8 @@ Status showAll(GroupCore::Turn& turn, std::span<const std::byte> source, std::si
     const std::size_t half = begin / window % 2 * window;
     const std::size_t end = std::min(longest, begin + window);
     if (begin < source.size()) {
-      std::memcpy(board.staging(rank).data() + half, source.data() + begin,
-                  std::min(source.size(), end) - begin);
+      copyBytes(board.staging(rank).data() + half, source.data() + begin,
+                std::min(source.size(), end) - begin);
     }
     board.advance();
     COLLA_TRY(board.awaitAll(turn.deadline));

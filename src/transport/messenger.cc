@@ -16,6 +16,7 @@ namespace {
 constexpr std::chrono::seconds kLastFlush{1};
 // Rounds of moving bytes before the leader looks at those that did not move.
 constexpr int kRoundsAwake = 16;
+constexpr std::chrono::milliseconds kEndingPause{10};  // Between looks at a peer that leaves.
 constexpr std::size_t kLoopBytes = 256 << 10;
 
 std::vector<std::string> namesOf(const std::vector<Peer>& peers) {
@@ -259,13 +260,18 @@ void Messenger::lead(Deadline until) {
   if (context_.finished != before && followers_ > 0) changed_.notify_all();
 }
 
-// Leaves in moving_ what can move now. The streams are alive until the end: closed ones are kept
-// in the context.
+// Leaves in moving_ what can move afterwards. The streams are alive until the end: closed ones are
+// kept in the context.
 void Messenger::sleep(Deadline until) {
   watches_.clear();
   watched_.clear();
   for (PeerLink* l : used_) {
+    if (l->connected() && l->ending()) {
+      until = until.earlier(Deadline::after(kEndingPause));
+      setMoving(*l);
+    }
     for (std::size_t c = 0; c < l->connections(); ++c) {
+      if (!l->open(c)) continue;
       watches_.push_back({&l->stream(c), l->wantsWrite(c), false});
       watched_.push_back(l);
     }

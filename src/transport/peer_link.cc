@@ -14,6 +14,7 @@ constexpr std::size_t kBatchBytes = 64 << 10;    // Of small messages, before a 
 constexpr std::size_t kControlLimit = 16 << 20;  // Replies that a peer provokes and never reads.
 constexpr std::size_t kFewestPartBytes = 64 << 10;
 constexpr int kBatchesPerPump = 2;
+constexpr std::chrono::seconds kLastParts{1};  // From a peer that has closed one connection.
 
 // Parts of equal size, so that each connection gets its share.
 std::uint32_t partBytes(std::size_t size, std::size_t connections) {
@@ -24,7 +25,8 @@ std::uint32_t partBytes(std::size_t size, std::size_t connections) {
 }  // namespace
 
 bool PeerLink::wantsWrite() const {
-  return std::ranges::any_of(connections_, [](const Connection& c) { return !c.writer.empty(); });
+  return std::ranges::any_of(connections_,
+                             [](const Connection& c) { return !c.ended && !c.writer.empty(); });
 }
 
 void PeerLink::attach(std::unique_ptr<Stream> stream) {
@@ -159,27 +161,47 @@ bool PeerLink::pump() {
 }
 
 // Reads come first: they say what there is to write, and by which connection.
+//
+// A peer that leaves closes one connection after the other, and what it has sent by the last one
+// may arrive after the end of the first: it is lost once all have ended.
 Status PeerLink::exchange(bool& progress) {
-  for (Connection& c : connections_) COLLA_TRY(readFrom(c, progress));
-  for (std::size_t i = 0; i < connections_.size(); ++i) {
-    const Status status = writeTo(i, progress);
-    if (status.ok()) continue;
-    // A peer that has closed may have said why, or have sent its last messages before.
-    bool more = true;
-    for (Connection& c : connections_) {
-      for (more = true; more;) {
-        more = false;
-        if (!readFrom(c, more).ok()) break;
-      }
+  for (Connection& c : connections_) {
+    if (c.ended) continue;
+    const Status status = readFrom(c, progress);
+    if (status.code() == StatusCode::kPeerLost) {
+      endConnection(c, status);
+    } else if (!status.ok()) {
+      return status;
     }
-    return status;
   }
-  return {};
+  for (std::size_t i = 0; i < connections_.size(); ++i) {
+    Connection& c = connections_[i];
+    if (c.ended) continue;
+    const Status status = writeTo(i, progress);
+    if (status.code() == StatusCode::kPeerLost) {
+      // It may have said why, or have sent its last messages before.
+      for (bool more = true; more && readFrom(c, more = false).ok();) {
+      }
+      endConnection(c, status);
+    } else if (!status.ok()) {
+      return status;
+    }
+  }
+  const bool over = std::ranges::all_of(connections_, &Connection::ended);
+  return ending() && (over || endingUntil_.expired()) ? ending_ : Status();
+}
+
+void PeerLink::endConnection(Connection& connection, const Status& why) {
+  connection.ended = true;
+  if (ending()) return;
+  ending_ = why;
+  endingUntil_ = Deadline::after(kLastParts);
 }
 
 void PeerLink::push() {
   bool progress = false;
   for (std::size_t i = 0; i < connections_.size(); ++i) {
+    if (connections_[i].ended) continue;
     if (!writeTo(i, progress).ok()) {
       pump();  // Reads what is left and fails in the same way.
       return;

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "base/deadline.h"
 #include "colla/status.h"
 #include "transport/frame_stream.h"
 #include "transport/request_list.h"
@@ -60,7 +61,10 @@ class PeerLink {
   bool connected() const { return !connections_.empty(); }
   bool lost() const { return !lost_.ok(); }
   std::size_t connections() const { return connections_.size(); }
+  bool open(std::size_t connection) const { return !connections_[connection].ended; }
   Stream& stream(std::size_t connection) { return *connections_[connection].stream; }
+  // Some connections have ended and others have not: look again soon.
+  bool ending() const { return !ending_.ok(); }
   // The stream had no room for all that is to be sent.
   bool wantsWrite(std::size_t connection) const { return !connections_[connection].writer.empty(); }
   bool wantsWrite() const;
@@ -95,6 +99,7 @@ class PeerLink {
     Connection(std::unique_ptr<Stream> s, std::uint32_t epoch)
         : stream(std::move(s)), reader(epoch) {}
     std::unique_ptr<Stream> stream;
+    bool ended = false;  // The peer has closed it, and all that came by it was read.
     FrameReader reader;
     FrameWriter writer;
     Request* filling = nullptr;     // The receive that the body being read belongs to.
@@ -132,6 +137,7 @@ class PeerLink {
   Status writeTo(std::size_t index, bool& progress);
   bool fillBatch(std::size_t index);
   Status exchange(bool& progress);
+  void endConnection(Connection& connection, const Status& why);
   void control(FrameKind kind, const Envelope& envelope, std::uint64_t total);
   Frame frameOf(FrameKind kind, const Request& request) const;
   void finish(Request& request, Status status);
@@ -152,7 +158,9 @@ class PeerLink {
   const std::string name_;
   LinkContext& context_;
   Status lost_;
-  std::vector<Connection> connections_;  // Small messages and control frames use the first.
+  Status ending_;  // Why the first connection ended, while others have not,
+  Deadline endingUntil_ = Deadline::never();  // and how long that may last.
+  std::vector<Connection> connections_;       // Small messages and control frames use the first.
 
   RequestList receives_;   // Nothing has come, or (when large) parts of it.
   RequestList filling_;    // Small, and its bytes are on their way into place.

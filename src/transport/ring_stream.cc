@@ -1,8 +1,8 @@
 #include "transport/ring_stream.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <utility>
 
 namespace colla::transport {
@@ -43,10 +43,11 @@ std::unique_ptr<Stream> makeLoopStream(std::size_t capacity) {
 
 std::shared_ptr<std::byte> allocatePages(std::size_t bytes) {
   const std::size_t rounded = (std::max<std::size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
-  void* memory = rounded < bytes ? nullptr : std::aligned_alloc(kPage, rounded);
-  if (memory == nullptr) return nullptr;
-  std::memset(memory, 0, rounded);
-  return {static_cast<std::byte*>(memory), std::free};
+  if (rounded < bytes) return nullptr;
+  void* const memory = mmap(nullptr, rounded, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  return {static_cast<std::byte*>(memory), [rounded](void* begin) { munmap(begin, rounded); }};
 }
 
 }  // namespace colla::transport

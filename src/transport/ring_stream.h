@@ -49,7 +49,7 @@ class RingStream final : public Stream {
 // A stream from this process to itself: what is written to it comes out of it.
 std::unique_ptr<Stream> makeLoopStream(std::size_t capacity);
 
-// Zeroed heap memory, aligned to a page and rounded up to one; null when there is none.
+// Zeroed memory of this process, aligned to a page and rounded up to one; null when there is none.
 std::shared_ptr<std::byte> allocatePages(std::size_t bytes);
 
 }  // namespace colla::transport

@@ -79,7 +79,9 @@ TEST_F(BenchCommandTest, MeasuresEverySystemAtEverySize) {
   const auto list = measure({"--bytes", "1K,64K", "--np", "2"});
   ASSERT_TRUE(list.is_array());
   const auto systems = systemsIn(list);
-  EXPECT_TRUE(systems.contains("bare"));
+  for (const char* system : {"colla", "colla-private", "bare"}) {
+    EXPECT_TRUE(systems.contains(system)) << system;
+  }
   // Peers run where they are installed; where not, a line says what to install.
   for (const char* peer : {"gloo", "openmpi"}) {
     EXPECT_NE(systems.contains(peer),
@@ -117,6 +119,24 @@ TEST_F(BenchCommandTest, FourRanksDoEveryOperation) {
     // Four equal parts of whole floats.
     EXPECT_EQ(one["bytes"], one["op"] == "barrier" ? 0 : 1008) << one;
   }
+}
+
+TEST_F(BenchCommandTest, BuffersChooseCollasSystems) {
+  const auto list = measure({"--bytes", "4K", "--buffers", "private", "--peers", "none"});
+  EXPECT_EQ(systemsIn(list), (std::set<std::string>{"colla-private", "bare"}));
+}
+
+TEST_F(BenchCommandTest, LoopbackComparesPlainWithTls) {
+  const auto list = measure({"--net", "loop", "--bytes", "4K,1M", "--np", "3", "--peers", "none"});
+  EXPECT_EQ(systemsIn(list), (std::set<std::string>{"colla-tcp-plain", "colla-tcp"}));
+  EXPECT_EQ(list.size(), 4U);
+}
+
+TEST_F(BenchCommandTest, VethJoinsTwoNamespaces) {
+  if (geteuid() != 0) GTEST_SKIP() << "making network namespaces needs root";
+  const auto list = measure({"--net", "veth", "--bytes", "4K,1M", "--np", "3", "--peers", "none"});
+  EXPECT_EQ(systemsIn(list), (std::set<std::string>{"colla-tcp-plain", "colla-tcp"}));
+  EXPECT_EQ(list.size(), 4U);
 }
 
 TEST_F(BenchCommandTest, MissingPeerIsAnErrorOnlyIfItWasNamed) {

@@ -45,8 +45,8 @@ class CoordinatorTest : public ::testing::Test {
   }
 
   // Two ranks that say hello and then do as they are told here.
-  SystemSpec system(const std::string& name, std::function<int(LineSocket&)> rank0,
-                    std::function<int(LineSocket&)> rank1) {
+  SystemSpec system(const std::string& name, const std::function<int(LineSocket&)>& rank0,
+                    const std::function<int(LineSocket&)>& rank1) {
     SystemSpec spec{name, 2, {}};
     for (int rank = 0; rank < 2; ++rank) {
       ProcessSpec process;

@@ -49,6 +49,7 @@ TEST(TextTest, DurationsHaveThreeDigitsAndAUnit) {
 }
 
 TEST(TextTest, NumbersKeepWhatIsToBeRead) {
+  EXPECT_EQ(numberText(0.00128), "0.0013");
   EXPECT_EQ(numberText(0.708), "0.71");
   EXPECT_EQ(numberText(9.999), "10.0");
   EXPECT_EQ(numberText(13.46), "13.5");

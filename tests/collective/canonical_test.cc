@@ -8,9 +8,9 @@
 #include <random>
 #include <vector>
 
+#include "colla/slices.h"
 #include "collective/board.h"
 #include "collective/ranks.h"
-#include "colla/slices.h"
 
 namespace colla {
 namespace {

@@ -42,9 +42,9 @@ std::vector<std::int32_t> sumOf(int ranks, std::size_t count, std::size_t offset
   return sum;
 }
 
-#define ASSERT_OK(expression)                                     \
-  do {                                                            \
-    const Status assertStatus = (expression);                     \
+#define ASSERT_OK(expression)                                             \
+  do {                                                                    \
+    const Status assertStatus = (expression);                             \
     ASSERT_TRUE(assertStatus.ok()) << assertStatus << " in " #expression; \
   } while (false)
 
@@ -143,8 +143,7 @@ TEST_P(CollectivesTest, Allgatherv) {
         expected.insert(expected.end(), part.begin(), part.end());
       }
       std::vector<std::int32_t> result(expected.size());
-      ASSERT_OK(
-          allgatherv(group, dataOf(group.rank(), counts[group.rank()]), result, counts));
+      ASSERT_OK(allgatherv(group, dataOf(group.rank(), counts[group.rank()]), result, counts));
       ASSERT_EQ(result, expected) << base;
     }
   });
@@ -248,8 +247,8 @@ TEST_P(CollectivesTest, SendAndRecvKeepOrderPerTag) {
 TEST_P(CollectivesTest, EveryTypeAndReduction) {
   run([&](Group& group) {
     const auto check = [&]<typename T>(T) {
-      for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax,
-                                ReduceOp::kProduct}) {
+      for (const ReduceOp op :
+           {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct}) {
         const auto value = [](int rank, std::size_t i) {
           return static_cast<T>((i + static_cast<std::size_t>(rank)) % 3 + 1);
         };
@@ -303,9 +302,8 @@ TEST_P(CollectivesTest, DifferentOperationsAreAnErrorOnEveryRank) {
     // A broadcast's root may be through before it is told: then the next call tells.
     const Status told = status.ok() ? barrier(group) : status;
     EXPECT_FALSE(told.ok());
-    EXPECT_THAT(std::string(told.message()),
-                AllOf(HasSubstr("broadcast of 2000 float32, root 0"),
-                      HasSubstr("allreduce of 2000 float32, sum")));
+    EXPECT_THAT(std::string(told.message()), AllOf(HasSubstr("broadcast of 2000 float32, root 0"),
+                                                   HasSubstr("allreduce of 2000 float32, sum")));
   });
 }
 
@@ -315,8 +313,7 @@ TEST_P(CollectivesTest, DifferentTypesAreAnErrorOnEveryRank) {
     meetOutside();
     std::vector<float> floats(10);
     std::vector<std::int32_t> ints(10);
-    const Status status =
-        group.rank() == 0 ? allreduce(group, floats) : allreduce(group, ints);
+    const Status status = group.rank() == 0 ? allreduce(group, floats) : allreduce(group, ints);
     EXPECT_EQ(status.code(), StatusCode::kMismatch) << status;
   });
 }

@@ -37,9 +37,9 @@ std::uint16_t roundTo(double value, int exponentBits, int mantissaBits) {
   int low = 0, high = infinity;  // Magnitudes are ordered as their bits are.
   while (low + 1 < high) {
     const int middle = (low + high) / 2;
-    (valueOf(static_cast<std::uint16_t>(middle), exponentBits, mantissaBits) <= magnitude
-         ? low
-         : high) = middle;
+    (valueOf(static_cast<std::uint16_t>(middle), exponentBits, mantissaBits) <= magnitude ? low
+                                                                                          : high) =
+        middle;
   }
   const double below = valueOf(static_cast<std::uint16_t>(low), exponentBits, mantissaBits);
   // Beyond the largest number the next one counts as if the exponent went on.

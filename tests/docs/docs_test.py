@@ -28,12 +28,13 @@ def exists(name, places):
     return any((place / name).exists() for place in places)
 
 
-def is_path(token, page, root):
-    if token.startswith("/") or token.lstrip("./").startswith(MADE):
+def is_path(token, page, places, root):
+    token = token.removeprefix("./")
+    if token.startswith(("/", *MADE)):
         return False
-    if "/" in token.removeprefix("./").rstrip("/"):
-        return True
-    return token.endswith(SOURCE) and (root / "src") in page.parents and page.parent != root / "src"
+    if "/" in token.rstrip("/"):  # Keys and ratios have slashes too: a path starts in a folder.
+        return token.endswith(SOURCE) or exists(token.split("/")[0], places)
+    return token.endswith(SOURCE) and page.parent.parent == root / "src"
 
 
 def broken(root):
@@ -44,7 +45,8 @@ def broken(root):
         places = [page.parent, root / "tests" / page.parent.name, root, root / "src", root / "include"]
         names = [(link.split("#")[0], [page.parent])
                  for link in LINK.findall(text) if "://" not in link and not link.startswith("#")]
-        names += [(token, places) for token in TOKEN.findall(text) if is_path(token, page, root)]
+        names += [(token, places) for token in TOKEN.findall(text)
+                  if is_path(token, page, places, root)]
         found += [f"{page.relative_to(root)}: there is no {name}"
                   for name, where in names if not exists(name, where)]
     return found
@@ -61,7 +63,8 @@ class DocsTest(unittest.TestCase):
             folder = root / "src" / "base"
             folder.mkdir(parents=True)
             (folder / "here.h").touch()
-            (folder / "README.md").write_text("`here.h` `gone.h` `base/here.h` `build/bin/colla`\n")
+            (folder / "README.md").write_text(
+                "`here.h` `gone.h` `base/here.h` `base/gone` `build/bin/colla` `a/key`\n")
             (root / "README.md").write_text(
                 "[a](src/base) [b](src/gone.h#part) `src/base/here.h` `base/gone.h` `any.h`\n"
                 "[c](https://example.org/x) [d](#part)\n```\n`not/a/path`\n```\n")
@@ -69,6 +72,7 @@ class DocsTest(unittest.TestCase):
                 "README.md: there is no src/gone.h",
                 "README.md: there is no base/gone.h",
                 "src/base/README.md: there is no gone.h",
+                "src/base/README.md: there is no base/gone",
             ])
 
     def test_example_in_readme_is_the_one_that_is_built(self):

@@ -253,7 +253,7 @@ TEST(Environment, OneProcessUnderAnyLauncherIsAlone) {
 TEST(Environment, LongAndOddJobIdsGiveShortDistinctNames) {
   std::set<std::string> stores;
   for (const std::string& id : {std::string(200, 'x'), std::string(201, 'x'), std::string("a b"),
-                               std::string("a_b"), std::string("a/b")}) {
+                                std::string("a_b"), std::string("a/b")}) {
     const auto place = read(with(kTorchrun, {{"COLLA_JOB_ID", id}}));
     ASSERT_TRUE(place.ok()) << place.status();
     EXPECT_LT(place->store.size(), 100u);

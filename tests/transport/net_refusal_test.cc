@@ -19,7 +19,6 @@ namespace colla::transport::net {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Bytes = std::vector<std::byte>;
@@ -39,6 +38,15 @@ class RefusalTest : public NetModeTest {
   }
 };
 
+class SecretRefusalTest : public RefusalTest {};
+class TcpRefusalTest : public RefusalTest {};
+class ClearRefusalTest : public RefusalTest {};
+INSTANTIATE_TEST_SUITE_P(All, SecretRefusalTest,
+                         ::testing::Values(Mode::kUnixSecret, Mode::kPlain, Mode::kTls), modeName);
+INSTANTIATE_TEST_SUITE_P(All, TcpRefusalTest, ::testing::Values(Mode::kPlain, Mode::kTls),
+                         modeName);
+INSTANTIATE_TEST_SUITE_P(All, ClearRefusalTest,
+                         ::testing::Values(Mode::kUnix, Mode::kUnixSecret, Mode::kPlain), modeName);
 INSTANTIATE_TEST_SUITE_P(All, RefusalTest,
                          ::testing::Values(Mode::kUnix, Mode::kUnixSecret, Mode::kPlain,
                                            Mode::kTls),
@@ -93,16 +101,14 @@ TEST_P(RefusalTest, TruncatedGreeting) {
   expectOpenFor(GetParam());
 }
 
-TEST_P(RefusalTest, SkippedProof) {
-  if (GetParam() == Mode::kUnix) GTEST_SKIP() << "no secret, no proof";
+TEST_P(SecretRefusalTest, SkippedProof) {
   Bytes bytes = opening(optionsOf(GetParam(), 1, "rank 1").hello);
   const Bytes yes = record(3, 0, {});
   bytes.insert(bytes.end(), yes.begin(), yes.end());
   expectRefused(say(bytes));
 }
 
-TEST_P(RefusalTest, WrongSecretIsToldToBoth) {
-  if (GetParam() == Mode::kUnix) GTEST_SKIP() << "no secret";
+TEST_P(SecretRefusalTest, WrongSecretIsToldToBoth) {
   Client& client = connect(optionsOf(GetParam(), 1, "rank 1 on host b", kOtherSecret));
   ASSERT_TRUE(pump([&] { return client.settled() && listener_->refusalsLogged() == 1; }));
   EXPECT_EQ(client.outcome->code(), StatusCode::kRefused) << *client.outcome;
@@ -112,8 +118,7 @@ TEST_P(RefusalTest, WrongSecretIsToldToBoth) {
 }
 
 // A listener that does not know the secret gets no client either.
-TEST_P(RefusalTest, ListenerMustKnowTheSecretToo) {
-  if (GetParam() == Mode::kUnix) GTEST_SKIP() << "no secret";
+TEST_P(SecretRefusalTest, ListenerMustKnowTheSecretToo) {
   auto options = optionsOf(GetParam(), 0, "rank 0");
   if (GetParam() != Mode::kTls) options.secret.clear();
   if (GetParam() == Mode::kTls) options.tls = *TlsContext::create(kOtherSecret, "job 7");
@@ -167,10 +172,7 @@ class Recorder {
   Bytes recording_;
 };
 
-TEST_P(RefusalTest, ReplayedHandshake) {
-  if (GetParam() == Mode::kUnix || GetParam() == Mode::kUnixSecret) {
-    GTEST_SKIP() << "needs TCP";
-  }
+TEST_P(TcpRefusalTest, ReplayedHandshake) {
   Recorder recorder(listener_->address());
   Client client(Handshake::connect(recorder.address(), optionsOf(GetParam(), 1, "rank 1")));
   beside_ = [&] {
@@ -187,10 +189,7 @@ TEST_P(RefusalTest, ReplayedHandshake) {
 }
 
 // Who answers a client with its own words must not pass for another process of the job.
-TEST_P(RefusalTest, EchoedHandshake) {
-  if (GetParam() == Mode::kUnix || GetParam() == Mode::kUnixSecret) {
-    GTEST_SKIP() << "needs TCP";
-  }
+TEST_P(TcpRefusalTest, EchoedHandshake) {
   const UniqueFd listening = *listenOn(*Address::parse("127.0.0.1:0"));
   const std::string address = Address::ofLocalEnd(listening.get())->text();
   Client client(Handshake::connect(address, optionsOf(GetParam(), 1, "rank 1")));
@@ -269,8 +268,7 @@ TEST_P(RefusalTest, OwnersCheckIsToldToTheOther) {
   expectOpenFor(GetParam());
 }
 
-TEST_P(RefusalTest, OtherProtocolVersionIsTold) {
-  if (GetParam() == Mode::kTls) GTEST_SKIP() << "the test does not speak TLS";
+TEST_P(ClearRefusalTest, OtherProtocolVersionIsTold) {
   Bytes bytes = opening(optionsOf(GetParam(), 1, "rank 1").hello);
   bytes[5 + 32 + 4] = std::byte{77};  // After header, nonce and magic.
   const UniqueFd stranger = say(bytes);

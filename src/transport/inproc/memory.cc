@@ -34,8 +34,7 @@ Place InprocMemory::find(std::span<const std::byte> data) const {
   return {.region = kEverything, .offset = reinterpret_cast<std::uintptr_t>(data.data())};
 }
 
-Result<Mapping> InprocMemory::map(int peer, Place place, std::size_t bytes,
-                                  Deadline /*deadline*/) {
+Result<Mapping> InprocMemory::map(int peer, Place place, std::size_t bytes, Deadline /*deadline*/) {
   const bool known = peer >= 0 && static_cast<std::size_t>(peer) < board_.seats->size();
   if (!known || place.region != kEverything) {
     return {StatusCode::kInvalidArgument,

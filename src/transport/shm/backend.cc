@@ -29,8 +29,7 @@ constexpr auto kLongestSlice = 20ms;
 Result<std::unique_ptr<ShmBackend>> ShmBackend::create(const Options& options,
                                                        std::unique_ptr<net::Listener> listener) {
   COLLA_TRY_ASSIGN(Segment bell, Segment::create(kBellBytes));
-  return std::unique_ptr<ShmBackend>(
-      new ShmBackend(options, std::move(listener), std::move(bell)));
+  return std::unique_ptr<ShmBackend>(new ShmBackend(options, std::move(listener), std::move(bell)));
 }
 
 ShmBackend::ShmBackend(const Options& options, std::unique_ptr<net::Listener> listener,
@@ -151,14 +150,14 @@ Status ShmBackend::onGreeting(Link& link, ReceivedControl received,
   const auto memory = link.rings.bytes();
   const Ring up(memory.subspan(0, Ring::bytesFor(kRingBytes)));
   const Ring down(memory.subspan(Ring::bytesFor(kRingBytes), Ring::bytesFor(kRingBytes)));
-  arrivals.push_back({link.peer,
-                      std::make_unique<RingStream>(RingStream::Place{
-                          .in = link.connector ? down : up,
-                          .out = link.connector ? up : down,
-                          .theirs = bell,
-                          .gone = &link.gone,
-                          .memory = links_[link.peer]}),
-                      {}});
+  arrivals.push_back(
+      {link.peer,
+       std::make_unique<RingStream>(RingStream::Place{.in = link.connector ? down : up,
+                                                      .out = link.connector ? up : down,
+                                                      .theirs = bell,
+                                                      .gone = &link.gone,
+                                                      .memory = links_[link.peer]}),
+       {}});
   for (const auto& [address, region] : regions_) {
     tell(link, {Control::Kind::kRegion, region.number, region.segment.bytes().size()});
   }

@@ -57,14 +57,14 @@ class ShmBackend final : public Backend, public SharedMemory {
   // What this process shares with one peer. Kept alive by the streams that use its memory.
   struct Link {
     int peer = -1;
-    bool connector = false;                 // This side has connected.
+    bool connector = false;                   // This side has connected.
     std::optional<net::Handshake> handshake;  // While it is under way, on the connector's side.
     std::unique_ptr<Stream> socket;
     bool greeted = false;  // This side has sent its greeting.
     bool up = false;       // Both have.
     std::atomic<bool> gone{false};
-    Segment bell;   // The peer's.
-    Segment rings;  // The connector's memory.
+    Segment bell;                                                     // The peer's.
+    Segment rings;                                                    // The connector's memory.
     std::map<std::uint32_t, std::shared_ptr<const Segment>> regions;  // The peer's, by number.
     // Regions that the peer has to be told of, while its socket is full.
     std::deque<Control> outbox;
@@ -90,7 +90,7 @@ class ShmBackend final : public Backend, public SharedMemory {
   Status lost(int peer) const;
 
   const Options options_;
-  const Segment bell_;  // This process's.
+  const Segment bell_;                                     // This process's.
   const std::unique_ptr<std::atomic<Doorbell*>[]> bells_;  // By peer; null: not linked.
   std::atomic<std::uint64_t> wakes_{0};
   std::atomic<std::chrono::nanoseconds> slice_;  // Of sleeping, until the sockets are looked at.

@@ -58,7 +58,8 @@ Result<std::optional<ReceivedControl>> receiveControl(int socket) {
   do {
     count = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   } while (count < 0 && errno == EINTR);
-  if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::optional<ReceivedControl>();
+  if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+    return std::optional<ReceivedControl>();
 
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header)) {

@@ -125,8 +125,8 @@ Result<Segment> Segment::attach(UniqueFd fd, std::size_t bytes) {
 }
 
 Status Segment::map(std::size_t bytes) {
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
-                      fd_.get(), 0);
+  void* memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd_.get(), 0);
   if (memory == MAP_FAILED) return systemError(StatusCode::kNoMemory, "can't map a segment");
   bytes_ = {static_cast<std::byte*>(memory), bytes};
   // Where the system grants huge pages for shared memory, large segments should have them.

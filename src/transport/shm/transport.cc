@@ -7,6 +7,12 @@
 #include "transport/shm/backend.h"
 
 namespace colla::transport::shm {
+namespace {
+
+// It moves only while both sides wait for something: the deadline of those who wait comes first.
+constexpr std::chrono::hours kHandshakeLimit{24};
+
+}  // namespace
 
 net::HandshakeOptions handshakeOf(const Options& options) {
   net::Hello hello;
@@ -17,7 +23,11 @@ net::HandshakeOptions handshakeOf(const Options& options) {
   hello.identity = options.identity;
   const auto self = static_cast<std::size_t>(options.self);
   hello.name = self < options.peers.size() ? options.peers[self].name : "a peer";
-  return {.hello = hello, .secret = options.secret, .tls = nullptr, .check = nullptr};
+  return {.hello = hello,
+          .secret = options.secret,
+          .tls = nullptr,
+          .check = nullptr,
+          .timeout = kHandshakeLimit};
 }
 
 Result<std::unique_ptr<net::Listener>> listen(const Options& options) {
@@ -30,6 +40,7 @@ Result<std::unique_ptr<net::Listener>> listen(const Options& options) {
 
 Result<std::unique_ptr<Transport>> connect(const Options& options,
                                            std::unique_ptr<net::Listener> listener) {
+  listener->expect(handshakeOf(options));
   COLLA_TRY_ASSIGN(auto backend, ShmBackend::create(options, std::move(listener)));
   return std::unique_ptr<Transport>(std::make_unique<Messenger>(options, std::move(backend)));
 }

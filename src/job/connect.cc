@@ -1,0 +1,127 @@
+#include "job/connect.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "job/cpu.h"
+#include "rendezvous/host_key.h"
+#include "transport/net/address.h"
+#include "transport/shm/transport.h"
+#include "transport/tcp/transport.h"
+
+namespace colla::job {
+namespace {
+
+using namespace std::chrono_literals;
+namespace tcp = transport::tcp;
+
+// With a core for everybody, spinning through a peer's short delay is cheaper than being woken;
+// with fewer cores than processes the one that spins keeps the other from getting on.
+constexpr auto kSpinWithCores = 100us;
+constexpr auto kSpinWithout = 2us;
+
+std::chrono::microseconds spinOf(const Config& config, const Place& place) {
+  const auto wanted = config.integer("spin_us");
+  if (wanted >= 0) return std::chrono::microseconds(wanted);
+  return place.localSize <= usableCpus() ? kSpinWithCores : kSpinWithout;
+}
+
+tcp::Wire tcpWire(Wire wire) { return wire == Wire::kTcp ? tcp::Wire::kTls : tcp::Wire::kPlain; }
+
+// Where to listen: the interface that leads to the others, unless the user named one.
+Result<std::string> listenAddress(const Config& config, const Place& place) {
+  const std::string wanted = config.text("interface");
+  COLLA_TRY_ASSIGN(std::string host, wanted.empty() ? transport::net::addressTowards(place.store)
+                                                    : transport::net::interfaceAddress(wanted));
+  const bool six = host.find(':') != std::string::npos;
+  return six ? fmt::format("[{}]:0", host) : host + ":0";
+}
+
+std::string_view key(Wire wire) { return wire == Wire::kShm ? "shm" : "tcp"; }
+
+}  // namespace
+
+Result<Wire> chooseWire(const Config& config, const Place& place) {
+  const std::string name = config.text("transport");
+  if (name == "auto") return place.oneHost() ? Wire::kShm : Wire::kTcp;
+  if (name == "tcp") return Wire::kTcp;
+  if (name == "tcp-plain") return Wire::kTcpPlain;
+  if (name != "shm") {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("{} is \"{}\", but takes auto, shm, tcp or tcp-plain",
+                        config.origin("transport"), name)};
+  }
+  if (place.oneHost()) return Wire::kShm;
+  return {StatusCode::kInvalidArgument,
+          fmt::format("{} is \"shm\", but this job runs on more than one host: use auto or tcp",
+                      config.origin("transport"))};
+}
+
+Result<Connection> connect(const Config& config, const Place& place, Wire wire,
+                           const std::string& secret, const transport::Identity& identity,
+                           rendezvous::Store& store, Deadline deadline) {
+  const int index = place.role == Role::kWorker ? place.rank : place.size + place.rank;
+  transport::Options options;
+  options.self = index;
+  options.epoch = place.epoch;
+  options.jobId = place.jobId;
+  options.secret = secret;
+  options.identity = identity;
+  options.spin = spinOf(config, place);
+  options.connections = static_cast<int>(config.integer("tcp_connections"));
+  if (options.connections < 1 || options.connections > 16) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("{} is {}, but takes 1 to 16", config.origin("tcp_connections"),
+                        options.connections)};
+  }
+
+  rendezvous::Member self{.role = place.role,
+                          .rank = place.rank,
+                          .host = place.host,
+                          .hostKey = rendezvous::hostKey(),
+                          .pid = getpid(),
+                          .addresses = {}};
+  std::unique_ptr<transport::net::Listener> listener;
+  if (wire == Wire::kShm) {
+    COLLA_TRY_ASSIGN(listener, transport::shm::listen(options));
+  } else {
+    COLLA_TRY_ASSIGN(const std::string address, listenAddress(config, place));
+    COLLA_TRY_ASSIGN(listener, tcp::listen(address, options, tcpWire(wire)));
+  }
+  self.addresses.emplace(key(wire), listener->address());
+
+  // All would say the same while they wait: the first worker speaks for them.
+  const bool speaks = place.role == Role::kWorker && place.rank == 0;
+  Connection connection;
+  COLLA_TRY_ASSIGN(connection.membership,
+                   rendezvous::join(store, place.epoch, self, {place.size, place.servers}, deadline,
+                                    speaks ? [](const std::string& text) { log::info("{}", text); }
+                                           : std::function<void(const std::string&)>()));
+
+  for (const rendezvous::Member& member : connection.membership.members) {
+    if (wire == Wire::kShm && member.hostKey != self.hostKey) {
+      return {StatusCode::kInvalidArgument,
+              fmt::format("{} can't share memory with {}: they are on different hosts, in "
+                          "different network namespaces or of different users; set "
+                          "COLLA_TRANSPORT=tcp and COLLA_SECRET_FILE",
+                          member.name(), self.name())};
+    }
+    const auto address = member.addresses.find(std::string(key(wire)));
+    if (address == member.addresses.end()) {
+      return {StatusCode::kRefused,
+              fmt::format("{} has no address for {}: it chose another transport", member.name(),
+                          key(wire))};
+    }
+    options.peers.push_back({member.name(), address->second});
+  }
+  if (wire == Wire::kShm) {
+    COLLA_TRY_ASSIGN(connection.transport, transport::shm::connect(options, std::move(listener)));
+  } else {
+    COLLA_TRY_ASSIGN(connection.transport,
+                     tcp::connect(options, std::move(listener), tcpWire(wire)));
+  }
+  return connection;
+}
+
+}  // namespace colla::job

@@ -1,0 +1,37 @@
+// From a place in a job to a transport that reaches its other processes.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/config.h"
+#include "base/deadline.h"
+#include "colla/status.h"
+#include "job/environment.h"
+#include "rendezvous/membership.h"
+#include "rendezvous/store.h"
+#include "transport/net/listener.h"
+#include "transport/options.h"
+#include "transport/transport.h"
+
+namespace colla::job {
+
+// How the processes of a job reach each other; every process of it chooses the same.
+enum class Wire { kShm, kTcp, kTcpPlain };
+
+// By the setting `transport`; "auto" is shm on one host and tcp between hosts. kInvalidArgument
+// for an unknown name, or shm between hosts.
+Result<Wire> chooseWire(const Config& config, const Place& place);
+
+struct Connection {
+  rendezvous::Membership membership;
+  std::unique_ptr<transport::Transport> transport;
+};
+
+// Opens this process's door, tells the others through the store where it is, waits until all of
+// them have, and takes its place. `secret` may be empty where chooseWire() allows it.
+Result<Connection> connect(const Config& config, const Place& place, Wire wire,
+                           const std::string& secret, const transport::Identity& identity,
+                           rendezvous::Store& store, Deadline deadline);
+
+}  // namespace colla::job

@@ -1,0 +1,15 @@
+// What numerical kernels choose their code by: processes whose CPUs differ in it can differ in
+// the last bit, and so may not be in one job.
+#pragma once
+
+#include <string>
+
+namespace colla::job {
+
+// "x86_64 sse4.2 avx avx2 fma avx512f": the architecture and the vector extensions it has.
+std::string cpuFeatures();
+
+// CPUs that this process may run on.
+int usableCpus();
+
+}  // namespace colla::job

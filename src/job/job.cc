@@ -1,0 +1,164 @@
+#include "colla/job.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "base/check.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "base/version.h"
+#include "collective/group_core.h"
+#include "job/connect.h"
+#include "job/cpu.h"
+#include "job/environment.h"
+#include "job/store_identity.h"
+#include "rendezvous/secret.h"
+#include "rendezvous/store_server.h"
+#include "transport/shared_memory.h"
+
+namespace colla {
+
+// In the order of dependence: what comes last goes first.
+struct Job::State {
+  job::Place place;
+  int slices = 0;
+  int threads = 0;
+  std::unique_ptr<rendezvous::StoreServer> server;  // Where no launcher serves it.
+  std::unique_ptr<rendezvous::Store> store;
+  job::Connection connection;
+  std::unique_ptr<Group> world;  // Of workers.
+};
+
+namespace {
+
+constexpr std::uint32_t kWorldId = 1;
+
+// Memory that nobody else sees.
+Result<Bucket> allocatePrivate(std::size_t bytes) {
+  constexpr std::size_t kPage = 4096;
+  const std::size_t rounded = (bytes + kPage - 1) / kPage * kPage;
+  auto* memory = rounded < bytes
+                     ? nullptr
+                     : static_cast<std::byte*>(std::aligned_alloc(kPage, std::max(rounded, kPage)));
+  if (memory == nullptr) {
+    return {StatusCode::kNoMemory, fmt::format("no memory for a bucket of {} bytes", bytes)};
+  }
+  std::fill_n(memory, bytes, std::byte{0});
+  return Bucket({memory, bytes}, [memory] { std::free(memory); });
+}
+
+Result<int> slicesOf(const Config& config, const job::Place& place) {
+  const auto wanted = config.integer("slices");
+  if (wanted == 0) return place.size;
+  if (wanted < place.size || wanted > 1'000'000) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("{} workers can't share {} slices ({}): a worker runs at least one; start "
+                        "with fewer workers or more slices",
+                        place.size, wanted, config.origin("slices"))};
+  }
+  return static_cast<int>(wanted);
+}
+
+GroupCore::Options worldOptions(const Config& config, const job::Place& place,
+                                const job::Connection& connection, Algorithm algorithm) {
+  GroupCore::Options options;
+  options.transport = connection.transport.get();
+  options.id = kWorldId;
+  options.rank = place.rank;
+  options.timeout = config.seconds("collective_timeout");
+  options.algorithm = algorithm;
+  for (int rank = 0; rank < place.size; ++rank) {
+    options.members.push_back(rank);
+    options.names.push_back(place.alone() ? fmt::format("rank {} on host {}", rank, place.host)
+                                          : connection.membership.members[rank].name());
+  }
+  return options;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
+  COLLA_TRY_ASSIGN(const Config config, Config::fromEnvironment());
+  COLLA_TRY_ASSIGN(const log::Level level, log::parseLevel(config.text("log")));
+  COLLA_TRY_ASSIGN(const Algorithm algorithm, parseAlgorithm(config.text("algorithm")));
+  auto state = std::make_unique<State>();
+  COLLA_TRY_ASSIGN(state->place,
+                   job::readEnvironment([](const char* name) { return std::getenv(name); }));
+  const job::Place& place = state->place;
+  COLLA_TRY_ASSIGN(state->slices, slicesOf(config, place));
+  state->threads = place.threads > 0
+                       ? place.threads
+                       : std::max(1, job::usableCpus() / std::max(1, place.localSize));
+  const rendezvous::MemberId id{place.role, place.rank};
+  log::setLevel(level);
+  if (!place.alone()) {
+    log::setSpeaker(fmt::format("{} host {}", rendezvous::toString(id), place.host));
+  }
+
+  const Deadline deadline = Deadline::after(config.seconds("start_timeout"));
+  if (!place.alone()) {
+    COLLA_TRY_ASSIGN(const job::Wire wire, job::chooseWire(config, place));
+    COLLA_TRY_ASSIGN(
+        const std::string secret,
+        rendezvous::loadSecret(place.secretHex.empty() ? nullptr : place.secretHex.c_str(),
+                               place.secretFile));
+    if (place.servesStore) {
+      COLLA_TRY_ASSIGN(state->server,
+                       rendezvous::StoreServer::start({.address = place.store,
+                                                       .jobId = place.jobId,
+                                                       .secret = secret,
+                                                       .identity = job::storeIdentity()}));
+    }
+    COLLA_TRY_ASSIGN(state->store, rendezvous::Store::connect({.address = place.store,
+                                                               .jobId = place.jobId,
+                                                               .secret = secret,
+                                                               .name = rendezvous::toString(id),
+                                                               .identity = job::storeIdentity()},
+                                                              deadline));
+    const transport::Identity identity{.colla = std::string(version()),
+                                       .torch = jobOptions.torchVersion,
+                                       .cpu = job::cpuFeatures(),
+                                       .settings = config.sharedText()};
+    COLLA_TRY_ASSIGN(state->connection,
+                     job::connect(config, place, wire, secret, identity, *state->store, deadline));
+  }
+  if (place.role == Role::kWorker) {
+    COLLA_TRY_ASSIGN(
+        auto core,
+        GroupCore::create(worldOptions(config, place, state->connection, algorithm), deadline));
+    state->world = std::make_unique<Group>(std::move(core));
+  }
+  return std::unique_ptr<Job>(new Job(std::move(state)));
+}
+
+Job::Job(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Job::~Job() = default;
+
+Role Job::role() const { return state_->place.role; }
+int Job::rank() const { return state_->place.rank; }
+int Job::size() const {
+  return role() == Role::kWorker ? state_->place.size : state_->place.servers;
+}
+int Job::localRank() const { return state_->place.localRank; }
+int Job::localSize() const { return state_->place.localSize; }
+int Job::servers() const { return state_->place.servers; }
+const std::string& Job::host() const { return state_->place.host; }
+int Job::slices() const { return state_->slices; }
+int Job::threads() const { return state_->threads; }
+
+Group& Job::world() {
+  COLLA_CHECK(state_->world != nullptr);  // Servers have none.
+  return *state_->world;
+}
+
+Result<Bucket> Job::allocate(std::size_t bytes) {
+  transport::Transport* const transport = state_->connection.transport.get();
+  transport::SharedMemory* const memory =
+      transport == nullptr ? nullptr : transport->sharedMemory();
+  if (memory == nullptr) return allocatePrivate(bytes);
+  COLLA_TRY_ASSIGN(const auto region, memory->allocate(bytes));
+  return Bucket(region, [memory, region] { memory->release(region); });
+}
+
+}  // namespace colla

@@ -1,0 +1,99 @@
+// Real processes, real signals: what the survivors of a job get to know, and when.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <tuple>
+
+#include "job/processes.h"
+
+namespace colla {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Processes;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const std::string kForever = "1000000000";
+
+class FaultsTest : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
+ protected:
+  std::string transport() const { return std::get<0>(GetParam()); }
+  std::string operation() const { return std::get<1>(GetParam()); }
+};
+
+// Every survivor returns within 2 s, with the dead rank's number and host.
+TEST_P(FaultsTest, SurvivorsNameTheKilledRank) {
+  Processes job(4, {COLLA_MEMBER, operation(), kForever, "200000", "60000"},
+                {{"COLLA_TRANSPORT", transport()}});
+  for (int rank = 0; rank < 4; ++rank) ASSERT_TRUE(job.says(rank, "going")) << job.end(rank).said;
+  const auto killed = std::chrono::steady_clock::now();
+  job.signal(2, SIGKILL);
+  for (const int rank : {0, 1, 3}) {
+    const auto ended = job.end(rank);
+    EXPECT_EQ(ended.code, 3) << ended.said;
+    EXPECT_LT(ended.when - killed, 2s);
+    EXPECT_THAT(ended.said, AllOf(HasSubstr("peer=2 "), HasSubstr("peer lost"),
+                                  HasSubstr("rank 2 on host testhost")));
+  }
+}
+
+std::string nameOf(const ::testing::TestParamInfo<std::tuple<std::string, std::string>>& info) {
+  std::string name = std::get<0>(info.param) + "_" + std::get<1>(info.param);
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shm, FaultsTest,
+    ::testing::Combine(::testing::Values("shm"),
+                       ::testing::Values("barrier", "broadcast", "shared", "allreduce", "async",
+                                         "reduce", "reduceScatter", "allgather", "allgatherv",
+                                         "alltoall", "alltoallv", "gather", "scatter")),
+    nameOf);
+INSTANTIATE_TEST_SUITE_P(Tcp, FaultsTest,
+                         ::testing::Combine(::testing::Values("tcp-plain", "tcp"),
+                                            ::testing::Values("barrier", "broadcast", "allreduce",
+                                                              "async", "reduce", "reduceScatter",
+                                                              "allgather", "allgatherv", "alltoall",
+                                                              "alltoallv", "gather", "scatter")),
+                         nameOf);
+
+// Of a message only the other end knows.
+TEST(MessageFaultsTest, TheOtherEndOfAMessageIsTold) {
+  for (const char* transport : {"shm", "tcp"}) {
+    Processes job(4, {COLLA_MEMBER, "message", kForever, "200000", "60000"},
+                  {{"COLLA_TRANSPORT", transport}});
+    for (int rank = 0; rank < 4; ++rank) ASSERT_TRUE(job.says(rank, "going"));
+    job.signal(2, SIGKILL);
+    const auto ended = job.end(3);
+    EXPECT_EQ(ended.code, 3) << ended.said;
+    EXPECT_THAT(ended.said, AllOf(HasSubstr("peer=2 "), HasSubstr("rank 2 on host testhost")));
+  }
+}
+
+class StopTest : public ::testing::TestWithParam<std::string> {};
+
+// A peer that stops without dying: the deadline's error names it.
+TEST_P(StopTest, TheDeadlineNamesTheStoppedRank) {
+  Processes job(4, {COLLA_MEMBER, "allreduce", kForever, "200000", "1000"},
+                {{"COLLA_TRANSPORT", GetParam()}});
+  for (int rank = 0; rank < 4; ++rank) ASSERT_TRUE(job.says(rank, "going")) << job.end(rank).said;
+  job.signal(2, SIGSTOP);
+  for (const int rank : {0, 1, 3}) {
+    const auto ended = job.end(rank);
+    EXPECT_EQ(ended.code, 3) << ended.said;
+    EXPECT_THAT(ended.said, AllOf(HasSubstr("peer=2 "), HasSubstr("timeout"),
+                                  HasSubstr("rank 2 on host testhost")));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Transports, StopTest, ::testing::Values("shm", "tcp", "tcp-plain"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace colla

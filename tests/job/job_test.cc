@@ -1,0 +1,113 @@
+// Jobs of real processes, with and without a launcher.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "job/processes.h"
+
+namespace colla {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Processes;
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+TEST(JobTest, ProcessesMeetOnEveryTransport) {
+  for (const char* transport : {"auto", "shm", "tcp", "tcp-plain"}) {
+    Processes job(3, {COLLA_MEMBER, "allreduce", "3", "100000", "20000"},
+                  {{"COLLA_TRANSPORT", transport}, {"COLLA_SLICES", "6"}});
+    for (int rank = 0; rank < 3; ++rank) {
+      const auto ended = job.end(rank);
+      EXPECT_EQ(ended.code, 0) << transport << ": " << ended.said;
+      EXPECT_THAT(ended.said, AllOf(HasSubstr("rank " + std::to_string(rank) + " of 3, slices 6"),
+                                    HasSubstr("done")));
+    }
+  }
+}
+
+TEST(JobTest, MoreConnectionsPerPairCarryTheSame) {
+  Processes job(2, {COLLA_MEMBER, "allreduce", "3", "4000000", "20000"},
+                {{"COLLA_TRANSPORT", "tcp"}, {"COLLA_TCP_CONNECTIONS", "3"}});
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto ended = job.end(rank);
+    EXPECT_EQ(ended.code, 0) << ended.said;
+  }
+}
+
+// A mixed job is refused with both values.
+TEST(JobTest, DifferentSettingsAreRefusedWithBothValues) {
+  for (const char* transport : {"shm", "tcp"}) {
+    Processes job(2, {COLLA_MEMBER, "allreduce", "3", "1000", "20000"},
+                  {{"COLLA_TRANSPORT", transport}, {"COLLA_START_TIMEOUT", "10"}},
+                  {{1, {{"COLLA_ALGORITHM", "ring"}}}});
+    for (int rank = 0; rank < 2; ++rank) {
+      const auto ended = job.end(rank);
+      EXPECT_EQ(ended.code, 1) << ended.said;
+      EXPECT_THAT(ended.said, AllOf(HasSubstr("algorithm=ring"), HasSubstr("algorithm=auto")))
+          << transport << " rank " << rank;
+    }
+  }
+}
+
+TEST(JobTest, MoreWorkersThanSlicesIsRefused) {
+  Processes job(2, {COLLA_MEMBER, "none", "1", "0", "0"}, {{"COLLA_SLICES", "1"}});
+  const auto ended = job.end(0);
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.said, HasSubstr("2 workers can't share 1 slices (COLLA_SLICES)"));
+}
+
+TEST(JobTest, BadSettingsAreOneClearLine) {
+  const std::map<std::string, std::string> wrong = {
+      {"COLLA_TRANSPORT", "pigeon"},     {"COLLA_ALGORITHM", "fastest"},
+      {"COLLA_TCP_CONNECTIONS", "99"},   {"COLLA_LOG", "loud"},
+      {"COLLA_COLLECTIVE_TIMEOUT", "x"}, {"COLLA_CONFIG", "/nonexistent.toml"}};
+  for (const auto& [variable, value] : wrong) {
+    Processes job(2, {COLLA_MEMBER, "none", "1", "0", "0"}, {{variable, value}});
+    const auto ended = job.end(0);
+    EXPECT_EQ(ended.code, 1) << variable;
+    EXPECT_THAT(ended.said, HasSubstr(value));
+    EXPECT_EQ(std::ranges::count(ended.said, '\n'), 1) << ended.said;
+  }
+}
+
+TEST(JobTest, AMissingRankIsNamed) {
+  // Rank 1 is there, but of another job.
+  Processes job(2, {COLLA_MEMBER, "none", "1", "0", "0"}, {{"COLLA_START_TIMEOUT", "1"}},
+                {{1, {{"COLLA_SIZE", "1"}, {"COLLA_LOCAL_SIZE", "1"}, {"COLLA_RANK", "0"}}}});
+  const auto ended = job.end(0);
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.said, AllOf(HasSubstr("timeout"), HasSubstr("rank 1")));
+}
+
+std::pair<int, std::string> shell(const std::string& command) {
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  std::string said;
+  char buffer[4096];
+  while (const std::size_t count = fread(buffer, 1, sizeof(buffer), pipe)) {
+    said.append(buffer, count);
+  }
+  return {WEXITSTATUS(pclose(pipe)), said};
+}
+
+TEST(JobTest, WithoutALauncherItIsAJobOfOne) {
+  const auto [code, said] = shell("env -i " COLLA_MEMBER " allreduce 3 1000 1000");
+  EXPECT_EQ(code, 0) << said;
+  EXPECT_THAT(said, HasSubstr("rank 0 of 1"));
+}
+
+// Real mpirun, no launcher of ours: never N separate jobs.
+TEST(JobTest, UnderMpirunItJoinsItsPeers) {
+  const auto [code, said] = shell(
+      "timeout 60 env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+      "mpirun --oversubscribe -np 3 " COLLA_MEMBER " allreduce 5 100000 20000");
+  EXPECT_EQ(code, 0) << said;
+  for (const char* rank : {"rank 0 of 3", "rank 1 of 3", "rank 2 of 3"}) {
+    EXPECT_THAT(said, HasSubstr(rank));
+  }
+}
+
+}  // namespace
+}  // namespace colla

@@ -1,0 +1,89 @@
+// A process of a job that does one kind of collective again and again, until it fails or the
+// given number is done. Says "going" after the first, and how it ended.
+//
+//   member OPERATION COUNT BYTES TIMEOUT_MS
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <vector>
+
+#include "colla/job.h"
+
+using namespace colla;
+
+int main(int argc, char** argv) {
+  if (argc != 5) return 2;
+  auto made = Job::init();
+  if (!made.ok()) {
+    std::cout << made.status() << std::endl;
+    return 1;
+  }
+  Job& job = **made;
+  Group& world = job.world();
+  const std::size_t count = std::strtoull(argv[3], nullptr, 10) / sizeof(float);
+  const std::chrono::milliseconds timeout(std::atoi(argv[4]));
+  auto bucket = job.allocate(count * sizeof(float));
+  if (!bucket.ok()) {
+    std::cout << bucket.status() << std::endl;
+    return 1;
+  }
+  std::vector<float> data(count), many(count * job.size());
+  const std::vector<std::size_t> counts(job.size(), count);
+  const int root = 0;
+  const std::map<std::string, std::function<Status()>> operations = {
+      {"none", [] { return Status(); }},
+      {"barrier", [&] { return barrier(world, {timeout}); }},
+      {"broadcast", [&] { return broadcast(world, data, root, {timeout}); }},
+      {"shared", [&] { return allreduce(world, bucket->as<float>(), {.timeout = timeout}); }},
+      {"allreduce", [&] { return allreduce(world, data, {.timeout = timeout}); }},
+      {"async",
+       [&] {
+         return world.async([&](Group& g) { return allreduce(g, data, {.timeout = timeout}); })
+             .wait();
+       }},
+      {"reduce", [&] { return reduce(world, data, data, root, {.timeout = timeout}); }},
+      {"reduceScatter", [&] { return reduceScatter(world, many, data, {.timeout = timeout}); }},
+      {"allgather", [&] { return allgather(world, data, many, {timeout}); }},
+      {"allgatherv", [&] { return allgatherv(world, data, many, counts, {timeout}); }},
+      {"alltoall",
+       [&] {
+         std::vector<float> other(many.size());
+         return alltoall(world, many, other, {timeout});
+       }},
+      {"alltoallv",
+       [&] {
+         std::vector<float> other(many.size());
+         return alltoallv(world, many, counts, other, counts, {timeout});
+       }},
+      {"gather", [&] { return gather(world, data, many, root, {timeout}); }},
+      {"scatter", [&] { return scatter(world, many, data, root, {timeout}); }},
+      {"message",
+       [&] {  // Round the ring, rank 0 first.
+         const int next = (job.rank() + 1) % job.size();
+         const int previous = (job.rank() + job.size() - 1) % job.size();
+         if (job.rank() == 0) {
+           if (Status status = send(world, data, next, 0, {timeout}); !status.ok()) return status;
+           return recv(world, data, previous, 0, {timeout});
+         }
+         if (Status status = recv(world, data, previous, 0, {timeout}); !status.ok()) return status;
+         return send(world, data, next, 0, {timeout});
+       }},
+  };
+  const auto operation = operations.find(argv[1]);
+  if (operation == operations.end()) return 2;
+  std::cout << "rank " << job.rank() << " of " << job.size() << ", slices " << job.slices()
+            << ", threads " << job.threads() << std::endl;
+  const int times = std::atoi(argv[2]);
+  for (int i = 0; i < times; ++i) {
+    const Status status = operation->second();
+    if (!status.ok()) {
+      std::cout << "peer=" << status.peer() << " " << status << std::endl;
+      return 3;
+    }
+    if (i == 0) std::cout << "going" << std::endl;
+  }
+  std::cout << "done" << std::endl;
+  return 0;
+}
