@@ -330,15 +330,15 @@ Result<Place> readEnvironment(const Environment& environment) {
   }
   // The innermost launcher first: torchrun may run under srun, mpirun too, hardly the other way.
   if (reader.has("TORCHELASTIC_RUN_ID")) return readTorchrun(reader, place);
+  const bool slurm = isSlurmTask(reader);
+  const bool pmi = reader.has(kHydra.rank) || reader.has(kHydra.size);
   std::optional<Result<Place>> found;
   if (reader.has(kOpenMpi.rank) || reader.has(kOpenMpi.size)) {
     found = readOpenMpi(reader, place);
-  } else if (reader.has(kHydra.localRank)) {
+  } else if (reader.has(kHydra.localRank) || (pmi && !slurm)) {
     found = readHydra(reader, place);
-  } else if (isSlurmTask(reader)) {
+  } else if (slurm) {
     found = readSlurm(reader, place);  // Its PMI plugins set PMI_RANK as well.
-  } else if (reader.has(kHydra.rank) || reader.has(kHydra.size)) {
-    found = readHydra(reader, place);
   } else if (reader.has(kTorchrun.rank) || reader.has(kTorchrun.size)) {
     found = readTorchrun(reader, place);  // Set by hand, as for torch's env:// rendezvous.
   } else {

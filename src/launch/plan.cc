@@ -141,7 +141,7 @@ Result<Plan> makePlan(const RunOptions& options, const Surroundings& surrounding
       for (const auto& [name, value] : chosen) variables[name] = value;
       Process& process = plan.processes.emplace_back(Process{role, place.rank, {}});
       for (const auto& [name, value] : variables) {
-        process.environment.push_back(name + "=" + value);
+        process.environment.push_back(fmt::format("{}={}", name, value));
       }
     }
   }

@@ -95,7 +95,7 @@ std::vector<ProcessId> endDescendants(const std::set<ProcessId>& spared, Deadlin
       if (pid < 0) break;
       reaped(pid, status);
     }
-    const auto alive = descendantsOf(getpid(), spared);
+    auto alive = descendantsOf(getpid(), spared);
     if (alive.empty() || deadline.expired()) return alive;
     for (const ProcessId& id : alive) kill9(id);
     // Death takes the kernel a moment, and its news come without a descriptor to wait on for

@@ -71,6 +71,7 @@ CollaProcess::CollaProcess(const std::vector<std::string>& arguments, const Opti
   words.emplace_back(COLLA_BINARY);
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
 

@@ -17,10 +17,11 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(RunEnd, GivesEachProcessItsPlace) {
+  const std::string script =
+      "echo $COLLA_ROLE $COLLA_RANK/$COLLA_SIZE $COLLA_SERVERS $COLLA_THREADS "
+      "$OMP_NUM_THREADS $COLOUR ${#COLLA_SECRET}";
   CollaProcess colla({"run", "-np", "2", "--ps", "1", "--threads", "3", "--env", "COLOUR=blue",
-                      "--", "/bin/sh", "-c",
-                      "echo $COLLA_ROLE $COLLA_RANK/$COLLA_SIZE $COLLA_SERVERS $COLLA_THREADS "
-                      "$OMP_NUM_THREADS $COLOUR ${#COLLA_SECRET}"});
+                      "--", "/bin/sh", "-c", script});
   EXPECT_EQ(colla.wait(), 0) << colla.err();
   EXPECT_THAT(colla.out(), AllOf(HasSubstr("[worker 0] worker 0/2 1 3 3 blue 64\n"),
                                  HasSubstr("[worker 1] worker 1/2 1 3 3 blue 64\n"),
@@ -31,10 +32,11 @@ TEST(RunEnd, GivesEachProcessItsPlace) {
 
 TEST(RunEnd, ReportsTheFirstFailureAndItsLastLines) {
   // Worker 0 fails too, but only as a consequence.
-  CollaProcess colla({"run", "-np", "3", "--", "/bin/sh", "-c",
-                      "trap 'echo ended >&2; exit 9' TERM; echo up; "
-                      "if [ $COLLA_RANK = 1 ]; then for i in $(seq 30); do "
-                      "echo line $i >&2; done; exit 7; fi; while :; do sleep 0.01; done"});
+  const std::string script =
+      "trap 'echo ended >&2; exit 9' TERM; echo up; "
+      "if [ $COLLA_RANK = 1 ]; then for i in $(seq 30); do "
+      "echo line $i >&2; done; exit 7; fi; while :; do sleep 0.01; done";
+  CollaProcess colla({"run", "-np", "3", "--", "/bin/sh", "-c", script});
   EXPECT_EQ(colla.wait(), 7);
   EXPECT_THAT(colla.err(), HasSubstr("colla run: worker 1 on host "));
   EXPECT_THAT(colla.err(), HasSubstr("ended with exit code 7; its last lines on standard error:\n"
@@ -71,15 +73,17 @@ TEST(RunEnd, TimeoutEndsAllAndSaysSo) {
 }
 
 TEST(RunEnd, KillsWhatDoesNotEndWithinTheGracePeriod) {
-  CollaProcess colla({"run", "-np", "2", "--grace", "0.2", "--", "/bin/sh", "-c",
-                      "if [ $COLLA_RANK = 1 ]; then exit 3; fi; exec " COLLA_PROBE " signals"});
+  const std::string script =
+      "if [ $COLLA_RANK = 1 ]; then exit 3; fi; exec " COLLA_PROBE " signals";
+  CollaProcess colla({"run", "-np", "2", "--grace", "0.2", "--", "/bin/sh", "-c", script});
   EXPECT_EQ(colla.wait(), 3);
   EXPECT_TRUE(colla.gone());
 }
 
 TEST(RunEnd, ServersEndAfterTheWorkers) {
-  CollaProcess colla({"run", "-np", "2", "--ps", "1", "--grace", "0.2", "--", "/bin/sh", "-c",
-                      "[ $COLLA_ROLE = worker ] || exec " COLLA_PROBE " wait"});
+  const std::string script = "[ $COLLA_ROLE = worker ] || exec " COLLA_PROBE " wait";
+  CollaProcess colla(
+      {"run", "-np", "2", "--ps", "1", "--grace", "0.2", "--", "/bin/sh", "-c", script});
   EXPECT_EQ(colla.wait(), 0) << colla.err();
   EXPECT_EQ(colla.err(), "");
   EXPECT_TRUE(colla.gone());

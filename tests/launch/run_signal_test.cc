@@ -87,10 +87,10 @@ TEST(RunSignals, IgnoredHangUpStaysIgnored) {
 }
 
 TEST(RunSignals, TerminalGivesColourInputAndOneInterrupt) {
-  CollaProcess colla({"run", "-np", "1", "--", "/bin/sh", "-c",
-                      "read x; echo \"got $x\"; trap 'echo interrupted; exit 0' INT; echo ready; "
-                      "while :; do sleep 0.01; done"},
-                     {.terminal = true});
+  const std::string script =
+      "read x; echo \"got $x\"; trap 'echo interrupted; exit 0' INT; echo ready; "
+      "while :; do sleep 0.01; done";
+  CollaProcess colla({"run", "-np", "1", "--", "/bin/sh", "-c", script}, {.terminal = true});
   colla.type("hello\n");
   ASSERT_TRUE(colla.says("\033[36m[worker 0]\033[0m got hello"));
   ASSERT_TRUE(colla.says("ready"));
