@@ -36,6 +36,8 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
   virtual SharedMemory* sharedMemory() { return nullptr; }
+  // Options::connections streams per pair of peers, and not just one.
+  virtual bool stripes() const { return false; }
 
   // Starts to connect to a lower-numbered peer; called once for each. Does not block.
   virtual void connect(int peer) = 0;

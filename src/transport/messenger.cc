@@ -52,10 +52,11 @@ class COLLA_THREAD_ATTRIBUTE(scoped_lockable) Messenger::Turn {
 Messenger::Messenger(const Options& options, std::unique_ptr<Backend> backend)
     : self_(options.self),
       names_(namesOf(options.peers)),
-      connectionsPerPeer_(static_cast<std::size_t>(std::max(options.connections, 1))),
       backend_(std::move(backend)),
       links_(options.peers.size()) {
   context_.epoch = options.epoch;
+  context_.connections =
+      backend_->stripes() ? static_cast<std::size_t>(std::max(options.connections, 1)) : 1;
 }
 
 Messenger::~Messenger() {
@@ -222,7 +223,7 @@ void Messenger::takeArrivals() {
     if (arrival.stream == nullptr) {
       // Of a connected peer the streams tell, once everything that came has been read.
       if (!l->connected()) l->fail(std::move(arrival.status));
-    } else if (l->connections() == connectionsPerPeer_) {
+    } else if (l->connections() == context_.connections) {
       log::warn("refusing one more connection of {}", l->name());
     } else if (!l->lost()) {
       l->attach(std::move(arrival.stream));

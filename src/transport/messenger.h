@@ -64,7 +64,6 @@ class Messenger final : public Transport {
 
   const int self_;
   const std::vector<std::string> names_;
-  const std::size_t connectionsPerPeer_;
   const std::unique_ptr<Backend> backend_;
 
   Mutex mutex_;

@@ -163,7 +163,8 @@ bool PeerLink::pump() {
 // Reads come first: they say what there is to write, and by which connection.
 //
 // A peer that leaves closes one connection after the other, and what it has sent by the last one
-// may arrive after the end of the first: it is lost once all have ended.
+// may arrive after the end of the first: it is lost once all have ended, those included that have
+// not been taken yet.
 Status PeerLink::exchange(bool& progress) {
   for (Connection& c : connections_) {
     if (c.ended) continue;
@@ -187,7 +188,8 @@ Status PeerLink::exchange(bool& progress) {
       return status;
     }
   }
-  const bool over = std::ranges::all_of(connections_, &Connection::ended);
+  const bool over = connections_.size() == context_.connections &&
+                    std::ranges::all_of(connections_, &Connection::ended);
   return ending() && (over || endingUntil_.expired()) ? ending_ : Status();
 }
 

@@ -36,6 +36,7 @@ inline bool sameMessage(const Envelope& a, const Envelope& b) {
 // What the links of one Messenger share.
 struct LinkContext {
   std::uint32_t epoch = 0;
+  std::size_t connections = 1;  // Of every pair, once all have been made.
   // Of messages that came before anybody asked for them, per peer.
   std::size_t unexpectedLimit = std::size_t{256} << 20;
 

@@ -121,4 +121,7 @@ class TransportConformance : public ::testing::TestWithParam<ConformanceBackend>
   Transports peers_;
 };
 
+// For the backends that share memory, beside the other.
+class SharedMemoryConformance : public TransportConformance {};
+
 }  // namespace colla::transport

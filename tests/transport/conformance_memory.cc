@@ -28,12 +28,8 @@ Mapping seenBy(Transport& other, Transport& owner, std::span<std::byte> data) {
 
 }  // namespace
 
-#define SKIP_WITHOUT_MEMORY() \
-  if (peer(0).sharedMemory() == nullptr) GTEST_SKIP() << "this backend shares no memory"
-
-TEST_P(TransportConformance, MemoryIsSeenByPeers) {
+TEST_P(SharedMemoryConformance, MemoryIsSeenByPeers) {
   start(2);
-  SKIP_WITHOUT_MEMORY();
   greet(0, 1);
   const auto region = peer(0).sharedMemory()->allocate(3 << 20);
   ASSERT_TRUE(region.ok()) << region.status();
@@ -55,9 +51,8 @@ TEST_P(TransportConformance, MemoryIsSeenByPeers) {
   EXPECT_EQ(part[17], std::byte{99});
 }
 
-TEST_P(TransportConformance, MemoryThatIsNotThereIsRefused) {
+TEST_P(SharedMemoryConformance, MemoryThatIsNotThereIsRefused) {
   start(2);
-  SKIP_WITHOUT_MEMORY();
   greet(0, 1);
   const auto nowhere =
       peer(1).sharedMemory()->map(0, Place{.region = 77}, 10, Deadline::after(100ms));
@@ -67,10 +62,9 @@ TEST_P(TransportConformance, MemoryThatIsNotThereIsRefused) {
 }
 
 // Each waits for the other's word in turn.
-TEST_P(TransportConformance, MemoryWaitSeesWhatIsNotified) {
+TEST_P(SharedMemoryConformance, MemoryWaitSeesWhatIsNotified) {
   constexpr std::uint32_t kRounds = 2000;
   start(2);
-  SKIP_WITHOUT_MEMORY();
   greet(0, 1);
   const auto region = peer(0).sharedMemory()->allocate(4096);
   ASSERT_TRUE(region.ok()) << region.status();
@@ -89,9 +83,8 @@ TEST_P(TransportConformance, MemoryWaitSeesWhatIsNotified) {
   EXPECT_EQ(wordAt(*region).load(), kRounds);
 }
 
-TEST_P(TransportConformance, MemoryWaitEndsAtTheDeadline) {
+TEST_P(SharedMemoryConformance, MemoryWaitEndsAtTheDeadline) {
   start(2);
-  SKIP_WITHOUT_MEMORY();
   const int other = 1;
   const auto before = std::chrono::steady_clock::now();
   const Status status = peer(0).sharedMemory()->wait(
@@ -100,9 +93,8 @@ TEST_P(TransportConformance, MemoryWaitEndsAtTheDeadline) {
   EXPECT_GE(std::chrono::steady_clock::now() - before, 50ms);
 }
 
-TEST_P(TransportConformance, MemoryWaitNamesTheLostPeer) {
+TEST_P(SharedMemoryConformance, MemoryWaitNamesTheLostPeer) {
   start(3);
-  SKIP_WITHOUT_MEMORY();
   greet(2, 0);
   const int peers[] = {1, 2};
   std::jthread victim([&] { leave(2); });

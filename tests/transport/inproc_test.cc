@@ -19,6 +19,8 @@ Transports makeInproc(int size) {
 
 INSTANTIATE_TEST_SUITE_P(Inproc, TransportConformance,
                          ::testing::Values(ConformanceBackend{"inproc", makeInproc}), backendName);
+INSTANTIATE_TEST_SUITE_P(Inproc, SharedMemoryConformance,
+                         ::testing::Values(ConformanceBackend{"inproc", makeInproc}), backendName);
 
 TEST(InprocTest, APlaceIsTakenOnce) {
   inproc::Hub hub(2);

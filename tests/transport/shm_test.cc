@@ -21,6 +21,8 @@ Transports makeShm(int size) {
 
 INSTANTIATE_TEST_SUITE_P(Shm, TransportConformance,
                          ::testing::Values(ConformanceBackend{"shm", makeShm}), backendName);
+INSTANTIATE_TEST_SUITE_P(Shm, SharedMemoryConformance,
+                         ::testing::Values(ConformanceBackend{"shm", makeShm}), backendName);
 
 TEST(SegmentTest, MoreThanThereIsIsAnErrorAndNeverASignal) {
   const auto segment = shm::Segment::create(std::size_t{1} << 50);

@@ -25,6 +25,7 @@ class TcpBackend final : public Backend {
                                                     std::unique_ptr<net::Listener> listener);
 
   std::string_view name() const override { return name_; }
+  bool stripes() const override { return true; }
   void connect(int peer) override;
   void poll(std::vector<Arrival>& arrivals) override;
   void sleep(std::span<Watch> watches, Deadline until) override;
