@@ -21,6 +21,10 @@ Folder::Folder(const SumTree& tree, DataType type, ReduceOp op)
 
 void Folder::operator()(std::span<const std::byte* const> leaves, std::span<std::byte* const> outs,
                         std::size_t count) const {
+  if (leaves.size() == 2 && outs.size() == 2) {
+    kernels_.combineRootTwice(outs[0], outs[1], leaves[0], leaves[1], count, tree_.slices());
+    return;
+  }
   const std::size_t block = kBlockBytes / elementSize_;
   for (std::size_t first = 0; first < count; first += block) {
     const std::size_t part = std::min(block, count - first);

@@ -18,6 +18,9 @@ struct Kernels {
   // The same for the root of the tree: sums start from +0.0, averages are divided by `divisor`.
   void (*combineRoot)(void* out, const void* left, const void* right, std::size_t count,
                       double divisor);
+  // The same into two places in one pass: what two ranks that share memory spend their time on.
+  void (*combineRootTwice)(void* out, void* also, const void* left, const void* right,
+                           std::size_t count, double divisor);
   // The root of a tree with one leaf.
   void (*finish)(void* out, const void* in, std::size_t count, double divisor);
 };

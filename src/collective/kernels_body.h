@@ -122,6 +122,10 @@ struct Loops {
     }
   }
   // A 16-bit sum is rounded before it is divided: once at each node, and once for the division.
+  static T rootOf(T left, T right, Number<T> divisor) {
+    const T node = Convert<T>::store(apply<op>(Convert<T>::load(left), Convert<T>::load(right)));
+    return Convert<T>::store(root<op>(Convert<T>::load(node), divisor));
+  }
   static void combineRoot(void* out, const void* left, const void* right, std::size_t count,
                           double divisor) {
     auto* o = static_cast<T*>(out);
@@ -129,9 +133,20 @@ struct Loops {
     const auto* r = static_cast<const T*>(right);
     const auto d = static_cast<Number<T>>(divisor);
     COLLA_VECTORISE
+    for (std::size_t i = 0; i < count; ++i) o[i] = rootOf(l[i], r[i], d);
+  }
+  static void combineRootTwice(void* out, void* also, const void* left, const void* right,
+                               std::size_t count, double divisor) {
+    auto* o = static_cast<T*>(out);
+    auto* a = static_cast<T*>(also);
+    const auto* l = static_cast<const T*>(left);
+    const auto* r = static_cast<const T*>(right);
+    const auto d = static_cast<Number<T>>(divisor);
+    COLLA_VECTORISE
     for (std::size_t i = 0; i < count; ++i) {
-      const T node = Convert<T>::store(apply<op>(Convert<T>::load(l[i]), Convert<T>::load(r[i])));
-      o[i] = Convert<T>::store(root<op>(Convert<T>::load(node), d));
+      const T value = rootOf(l[i], r[i], d);
+      o[i] = value;
+      a[i] = value;
     }
   }
   static void finish(void* out, const void* in, std::size_t count, double divisor) {
@@ -143,7 +158,7 @@ struct Loops {
       o[i] = Convert<T>::store(root<op>(Convert<T>::load(v[i]), d));
     }
   }
-  static constexpr Kernels kTable{combine, combineRoot, finish};
+  static constexpr Kernels kTable{combine, combineRoot, combineRootTwice, finish};
 };
 
 // Booleans are bytes of 0 or 1: "or" is their maximum and "and" their minimum.
