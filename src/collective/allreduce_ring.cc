@@ -5,7 +5,6 @@
 #include <cstring>
 #include <memory>
 
-#include "base/log.h"
 #include "collective/algorithms.h"
 #include "collective/kernels.h"
 #include "collective/messages.h"
@@ -14,6 +13,9 @@ namespace colla::collective {
 
 Status allreduceRing(const Reduction& reduction) {
   const auto& [turn, tree, partials, result, op] = reduction;
+  turn.group.warnOnce(
+      "the ring adds in another order than the canonical one: its bits depend on the number of "
+      "workers");
   const int self = turn.group.rank();
   const int ranks = turn.group.size();
   const int left = (self + ranks - 1) % ranks;

@@ -136,6 +136,11 @@ void GroupCore::serveQueueOnProgressThread() {
   }
 }
 
+void GroupCore::warnOnce(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  if (rank() == 0 && warnings_.insert(text).second) log::warn("{}", text);
+}
+
 std::uint32_t GroupCore::nextMessage(bool outgoing, int peer, std::uint32_t tag) {
   const std::uint64_t key = (static_cast<std::uint64_t>(peer) << 32) | tag;
   const std::lock_guard lock(mutex_);

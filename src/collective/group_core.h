@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -74,6 +75,9 @@ class GroupCore {
   // Behind what was started before; `done` is called on the progress thread.
   void enqueue(std::function<Status()> operation, std::function<void(Status)> done);
 
+  // Logs `text` on rank 0, the first time that it is called with it.
+  void warnOnce(const std::string& text);
+
   // The next number of a message to (or from) `peer` with `tag`.
   std::uint32_t nextMessage(bool outgoing, int peer, std::uint32_t tag);
   // The next number of a subgroup of `members`.
@@ -102,6 +106,7 @@ class GroupCore {
   Status broken_;
   std::deque<Task> queue_;
   bool closing_ = false;
+  std::set<std::string> warnings_;
   std::thread progress_;
   std::map<std::pair<std::uint64_t, bool>, std::uint32_t> messages_;
   std::map<std::vector<int>, std::uint32_t> subgroups_;
