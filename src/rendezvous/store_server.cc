@@ -37,8 +37,8 @@ constexpr std::size_t kMaxQueued = 4 * kMaxFrame;
 class StoreServer::Loop {
  public:
   explicit Loop(std::size_t maxConnections)
-      : state_([this](auto client, auto id, auto answer, Body body) {
-          deliver(client, id, answer, std::move(body));
+      : state_([this](auto client, auto id, auto answer, const Body& body) {
+          deliver(client, id, answer, body);
         }),
         maxConnections_(maxConnections) {}
   ~Loop() {

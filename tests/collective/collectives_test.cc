@@ -42,7 +42,7 @@ std::vector<std::int32_t> sumOf(int ranks, std::size_t count, std::size_t offset
   return sum;
 }
 
-#define ASSERT_OK(expression)                                             \
+#define COLLA_ASSERT_OK(expression)                                       \
   do {                                                                    \
     const Status assertStatus = (expression);                             \
     ASSERT_TRUE(assertStatus.ok()) << assertStatus << " in " #expression; \
@@ -66,7 +66,7 @@ TEST_P(CollectivesTest, Allreduce) {
   run([&](Group& group) {
     for (const std::size_t count : kLengths) {
       auto data = dataOf(group.rank(), count);
-      ASSERT_OK(allreduce(group, data));
+      COLLA_ASSERT_OK(allreduce(group, data));
       ASSERT_EQ(data, sumOf(ranks(), count)) << count;
     }
   });
@@ -77,7 +77,7 @@ TEST_P(CollectivesTest, Broadcast) {
     for (int root = 0; root < ranks(); ++root) {
       for (const std::size_t count : kLengths) {
         auto data = dataOf(group.rank(), count);
-        ASSERT_OK(broadcast(group, data, root));
+        COLLA_ASSERT_OK(broadcast(group, data, root));
         ASSERT_EQ(data, dataOf(root, count)) << count;
       }
     }
@@ -90,7 +90,7 @@ TEST_P(CollectivesTest, Reduce) {
       for (const std::size_t count : kLengths) {
         const auto data = dataOf(group.rank(), count);
         std::vector<std::int32_t> result(group.rank() == root ? count : 0);
-        ASSERT_OK(reduce(group, data, result, root));
+        COLLA_ASSERT_OK(reduce(group, data, result, root));
         if (group.rank() == root) {
           ASSERT_EQ(result, sumOf(ranks(), count)) << count;
         }
@@ -104,7 +104,7 @@ TEST_P(CollectivesTest, ReduceScatter) {
     for (const std::size_t count : kLengths) {
       const auto data = dataOf(group.rank(), count * ranks());
       std::vector<std::int32_t> result(count);
-      ASSERT_OK(reduceScatter(group, data, result));
+      COLLA_ASSERT_OK(reduceScatter(group, data, result));
       ASSERT_EQ(result, sumOf(ranks(), count, count * group.rank())) << count;
     }
   });
@@ -115,7 +115,7 @@ TEST_P(CollectivesTest, Allgather) {
     for (const std::size_t count : kLengths) {
       const auto data = dataOf(group.rank(), count);
       std::vector<std::int32_t> result(count * ranks());
-      ASSERT_OK(allgather(group, data, result));
+      COLLA_ASSERT_OK(allgather(group, data, result));
       std::vector<std::int32_t> expected;
       for (int rank = 0; rank < ranks(); ++rank) {
         const auto part = dataOf(rank, count);
@@ -126,7 +126,7 @@ TEST_P(CollectivesTest, Allgather) {
       std::fill(result.begin(), result.end(), 0);
       const std::span<std::int32_t> own = std::span(result).subspan(count * group.rank(), count);
       std::copy(data.begin(), data.end(), own.begin());
-      ASSERT_OK(allgather(group, own, result));
+      COLLA_ASSERT_OK(allgather(group, own, result));
       ASSERT_EQ(result, expected) << count;
     }
   });
@@ -143,7 +143,8 @@ TEST_P(CollectivesTest, Allgatherv) {
         expected.insert(expected.end(), part.begin(), part.end());
       }
       std::vector<std::int32_t> result(expected.size());
-      ASSERT_OK(allgatherv(group, dataOf(group.rank(), counts[group.rank()]), result, counts));
+      COLLA_ASSERT_OK(
+          allgatherv(group, dataOf(group.rank(), counts[group.rank()]), result, counts));
       ASSERT_EQ(result, expected) << base;
     }
   });
@@ -154,7 +155,7 @@ TEST_P(CollectivesTest, Alltoall) {
     for (const std::size_t count : kLengths) {
       const auto data = dataOf(group.rank(), count * ranks());
       std::vector<std::int32_t> result(count * ranks());
-      ASSERT_OK(alltoall(group, data, result));
+      COLLA_ASSERT_OK(alltoall(group, data, result));
       for (int rank = 0; rank < ranks(); ++rank) {
         const std::vector<std::int32_t> part(result.begin() + rank * count,
                                              result.begin() + (rank + 1) * count);
@@ -178,7 +179,7 @@ TEST_P(CollectivesTest, Alltoallv) {
       }
       const auto data = dataOf(group.rank(), sent);
       std::vector<std::int32_t> result(std::accumulate(recvs.begin(), recvs.end(), std::size_t{0}));
-      ASSERT_OK(alltoallv(group, data, sends, result, recvs));
+      COLLA_ASSERT_OK(alltoallv(group, data, sends, result, recvs));
       std::vector<std::int32_t> expected;
       for (int rank = 0; rank < ranks(); ++rank) {
         std::size_t before = 0;
@@ -198,14 +199,14 @@ TEST_P(CollectivesTest, GatherAndScatter) {
         const bool mine = group.rank() == root;
         const auto data = dataOf(group.rank(), count);
         std::vector<std::int32_t> all(mine ? count * ranks() : 0);
-        ASSERT_OK(gather(group, data, all, root));
+        COLLA_ASSERT_OK(gather(group, data, all, root));
         for (int rank = 0; mine && rank < ranks(); ++rank) {
           const std::vector<std::int32_t> part(all.begin() + rank * count,
                                                all.begin() + (rank + 1) * count);
           ASSERT_EQ(part, dataOf(rank, count));
         }
         std::vector<std::int32_t> back(count);
-        ASSERT_OK(scatter(group, all, back, root));
+        COLLA_ASSERT_OK(scatter(group, all, back, root));
         ASSERT_EQ(back, data);
       }
     }
@@ -217,9 +218,9 @@ TEST_P(CollectivesTest, BarrierWaitsForEverybody) {
   run([&](Group& group) {
     for (int round = 1; round <= 20; ++round) {
       arrived.fetch_add(1);
-      ASSERT_OK(barrier(group));
+      COLLA_ASSERT_OK(barrier(group));
       ASSERT_GE(arrived.load(), round * ranks());
-      ASSERT_OK(barrier(group));
+      COLLA_ASSERT_OK(barrier(group));
     }
   });
 }
@@ -229,11 +230,11 @@ TEST_P(CollectivesTest, SendAndRecvKeepOrderPerTag) {
   run([&](Group& group) {
     for (const std::size_t count : {0, 1, 100'000}) {
       if (group.rank() == 0) {
-        for (std::uint32_t i = 0; i < 3; ++i) ASSERT_OK(send(group, dataOf(i, count), 1, 7));
+        for (std::uint32_t i = 0; i < 3; ++i) COLLA_ASSERT_OK(send(group, dataOf(i, count), 1, 7));
       } else if (group.rank() == 1) {
         for (std::uint32_t i = 0; i < 3; ++i) {
           std::vector<std::int32_t> data(count);
-          ASSERT_OK(recv(group, data, 0, 7));
+          COLLA_ASSERT_OK(recv(group, data, 0, 7));
           ASSERT_EQ(data, dataOf(i, count));
         }
       }
@@ -254,7 +255,7 @@ TEST_P(CollectivesTest, EveryTypeAndReduction) {
         };
         std::vector<T> data(777);
         for (std::size_t i = 0; i < data.size(); ++i) data[i] = value(group.rank(), i);
-        ASSERT_OK(allreduce(group, data, {.op = op}));
+        COLLA_ASSERT_OK(allreduce(group, data, {.op = op}));
         for (std::size_t i = 0; i < data.size(); ++i) {
           T expected = value(0, i);
           for (int rank = 1; rank < ranks(); ++rank) {
@@ -325,7 +326,7 @@ TEST_P(CollectivesTest, RefusedArgumentsDoNotHangTheOthers) {
     const Status average = allreduce(group, data, {.op = ReduceOp::kAverage});
     EXPECT_EQ(average.code(), StatusCode::kInvalidArgument) << average;
     EXPECT_EQ(broadcast(group, data, ranks()).code(), StatusCode::kInvalidArgument);
-    ASSERT_OK(allreduce(group, data));
+    COLLA_ASSERT_OK(allreduce(group, data));
     EXPECT_EQ(data[0], ranks());
     if (ranks() == 1) return;
 
@@ -350,10 +351,10 @@ TEST_P(CollectivesTest, AsynchronousOperationsKeepTheirOrder) {
       handles.push_back(group.async([&](Group& g) { return allreduce(g, buffer); }));
     }
     std::vector<std::int32_t> after(10, 1);
-    ASSERT_OK(allreduce(group, after));  // Waits for its turn.
+    COLLA_ASSERT_OK(allreduce(group, after));  // Waits for its turn.
     for (const Handle& handle : handles) EXPECT_TRUE(handle.done());
     for (int i = 0; i < kCount; ++i) {
-      ASSERT_OK(handles[i].wait());
+      COLLA_ASSERT_OK(handles[i].wait());
       std::vector<std::int32_t> expected(5000, 0);
       for (int rank = 0; rank < ranks(); ++rank) {
         for (std::size_t k = 0; k < expected.size(); ++k) expected[k] += valueAt(rank + i, k);
@@ -386,7 +387,7 @@ TEST_P(CollectivesTest, SubgroupsAreIndependent) {
     std::vector<Handle> handles;
     if (inHigh) handles.push_back(b->async([&](Group& g) { return allreduce(g, two); }));
     if (inLow) handles.push_back(a->async([&](Group& g) { return allreduce(g, one); }));
-    for (const Handle& handle : handles) ASSERT_OK(handle.wait());
+    for (const Handle& handle : handles) COLLA_ASSERT_OK(handle.wait());
     EXPECT_EQ(one[0], inLow ? 3 : 1);
     EXPECT_EQ(two[0], inHigh ? ranks() - 2 : 1);
 

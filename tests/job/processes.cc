@@ -1,6 +1,7 @@
 #include "job/processes.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -47,7 +48,7 @@ Processes::Processes(int count, std::vector<std::string> command, const Variable
     // Everything that the child needs is made before the fork: the store has a thread.
     std::vector<std::string> variables;
     const auto add = [&](const auto& more) {  // The first of a name counts.
-      for (const auto& [name, value] : more) variables.push_back(name + "=" + value);
+      for (const auto& [name, value] : more) variables.push_back(fmt::format("{}={}", name, value));
     };
     if (own.contains(rank)) add(own.at(rank));
     add(common);

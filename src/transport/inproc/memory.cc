@@ -40,6 +40,7 @@ Result<Mapping> InprocMemory::map(int peer, Place place, std::size_t bytes, Dead
     return {StatusCode::kInvalidArgument,
             fmt::format("peer {} has no memory region {}", peer, place.region)};
   }
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): find() made the offset of this address.
   Mapping mapping{std::span(reinterpret_cast<std::byte*>(place.offset), bytes), nullptr};
   const MutexLock lock(board_.mutex);
   auto it = board_.regions.upper_bound(mapping.bytes.data());
