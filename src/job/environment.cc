@@ -226,7 +226,8 @@ Result<Place> readTorchrun(const Reader& reader, Place place) {
   COLLA_TRY_ASSIGN(const std::int64_t port, reader.number("MASTER_PORT", 1, 65535));
   // The run id is "none" unless the user chose one; the master's address tells jobs apart then.
   std::string id = fmt::format("{}-{}-{}", reader.text("TORCHELASTIC_RUN_ID"), master, port);
-  if (reader.has("TORCHELASTIC_RESTART_COUNT")) {
+  // Each host's torchrun counts the failures of its own processes: across hosts the counts differ.
+  if (place.localSize == place.size && reader.has("TORCHELASTIC_RESTART_COUNT")) {
     id += "-" + reader.text("TORCHELASTIC_RESTART_COUNT");
   }
   return withStore(reader, place, id,

@@ -220,6 +220,8 @@ TEST(Environment, Torchrun) {
       kTorchrun, {{"LOCAL_WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}, {"COLLA_SECRET_FILE", "/s"}});
   EXPECT_EQ(read(across)->store, "a:29501");
   EXPECT_EQ(read(with(across, {{"MASTER_PORT", "65535"}}))->store, "a:65534");
+  // A host where nothing failed restarts with the others but keeps its count.
+  EXPECT_EQ(read(with(across, {{"TORCHELASTIC_RESTART_COUNT", "1"}}))->jobId, read(across)->jobId);
   // Without torchrun's own variables, as for env://.
   EXPECT_EQ(read(without(kTorchrun, "TORCHELASTIC_RUN_ID"))->rank, 1);
 }
