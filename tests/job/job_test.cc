@@ -109,5 +109,29 @@ TEST(JobTest, UnderMpirunItJoinsItsPeers) {
   }
 }
 
+// A Python with torch: the user's choice, or the one that set-up made; empty if there is none.
+std::string pythonWithTorch() {
+  const char* const chosen = std::getenv("COLLA_PYTHON");
+  for (const std::string python :
+       {chosen == nullptr ? "" : chosen, COLLA_SOURCE "/.venv/bin/python"}) {
+    constexpr auto kLook =
+        " -c \"import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)\"";
+    if (!python.empty() && shell(python + kLook).first == 0) return python;
+  }
+  return "";
+}
+
+TEST(JobTest, UnderTorchrunItJoinsItsPeers) {
+  const std::string python = pythonWithTorch();
+  if (python.empty()) GTEST_SKIP() << "no torch in .venv: ./test without Torch_DIR installs it";
+  // Stand-alone: on this host, at a port that is free.
+  const auto [code, said] =
+      shell("timeout -k 5 50 " + python +
+            " -m torch.distributed.run --standalone --no-python --nproc-per-node 2 " COLLA_MEMBER
+            " allreduce 5 100000 20000");
+  EXPECT_EQ(code, 0) << said;
+  EXPECT_THAT(said, AllOf(HasSubstr("rank 0 of 2"), HasSubstr("rank 1 of 2")));
+}
+
 }  // namespace
 }  // namespace colla
