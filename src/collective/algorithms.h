@@ -32,7 +32,13 @@ Status broadcastMessages(GroupCore::Turn& turn, std::span<std::byte> data, int r
 Status barrierMessages(GroupCore::Turn& turn);
 
 // Every rank's parts: outgoing[r] goes to rank r, and incoming[r] comes from it; a part at a null
-// address is no message, an empty one elsewhere is an empty message. The rank's own is copied.
+// address is no message, an empty one elsewhere (see present()) is an empty message. The rank's own
+// is copied.
+inline std::byte emptyPart;
+template <typename T>
+std::span<T> present(std::span<T> part) {
+  return part.empty() ? std::span<T>(&emptyPart, 0) : part;
+}
 Status exchangeMessages(GroupCore::Turn& turn, std::span<const std::span<const std::byte>> outgoing,
                         std::span<const std::span<std::byte>> incoming);
 // Every rank brings `part` bytes, which already stand at their place in `all`.

@@ -24,12 +24,13 @@ Status allreduceRing(const Reduction& reduction) {
   const std::size_t elementSize = sizeOf(result.type());
   const Kernels& kernels = kernelsFor(result.type(), op);
 
-  if (partials[0].data() != result.data()) {
-    std::copy_n(partials[0].data(), bytes, result.data());
-  }
+  // Aside, as any of the partial sums may be the memory of the result.
+  const auto own = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  std::copy_n(partials[0].data(), bytes, own.get());
   for (const ConstBuffer& partial : partials.subspan(1)) {
-    kernels.combine(result.data(), result.data(), partial.data(), result.count());
+    kernels.combine(own.get(), own.get(), partial.data(), result.count());
   }
+  std::copy_n(own.get(), bytes, result.data());
 
   const auto chunk = [&](int index) { return chunkOf(bytes, ranks, (index + ranks) % ranks); };
   const auto received = std::make_unique_for_overwrite<std::byte[]>(chunk(0).size());
@@ -40,12 +41,12 @@ Status allreduceRing(const Reduction& reduction) {
     messages.recv(left, round, {received.get(), take.size()});
     messages.send(right, round, bytesOf(result, give));
     COLLA_TRY(messages.wait());
-    std::byte* const own = result.data() + take.begin;
-    kernels.combine(own, received.get(), own, take.size() / elementSize);
+    std::byte* const at = result.data() + take.begin;
+    kernels.combine(at, received.get(), at, take.size() / elementSize);
   }
   const Range mine = chunk(self + 1);
-  std::byte* const own = result.data() + mine.begin;
-  kernels.finish(own, own, mine.size() / elementSize, tree.slices());
+  std::byte* const at = result.data() + mine.begin;
+  kernels.finish(at, at, mine.size() / elementSize, tree.slices());
 
   for (int round = 0; round < ranks - 1; ++round) {
     Messages messages(turn);

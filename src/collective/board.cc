@@ -106,19 +106,14 @@ std::span<std::byte> Board::staging(int rank) {
 
 Board::Post& Board::draft(std::uint64_t sequence, const transport::Call& call) {
   Header& mine = header(rank_);
-  mine.sequences[sequence % 2] = sequence;
   mine.calls[sequence % 2] = call;
   call_ = call;
   return mine.posts[sequence % 2];
 }
 
-void Board::post(std::uint64_t sequence) {
+Status Board::arrive(std::uint64_t sequence, Deadline deadline) {
   header(rank_).arrived.store(sequence, std::memory_order_release);
   memory_.notify(others_);
-}
-
-Status Board::arrive(std::uint64_t sequence, Deadline deadline) {
-  post(sequence);
   COLLA_TRY(awaitCounter(&Header::arrived, sequence, deadline));
   return compareCalls(sequence);
 }
@@ -189,22 +184,17 @@ Status Board::whyBroken() {
 }
 
 Status Board::compareCalls(std::uint64_t sequence) {
+  const auto callOf = [&](int rank) { return header(rank).calls[sequence % 2]; };
   int culprit = 0;
-  while (culprit < size() && callOf(culprit, sequence) == call_) ++culprit;
+  while (culprit < size() && callOf(culprit) == call_) ++culprit;
   if (culprit == size()) return {};
 
   std::string text = "the ranks called different things:";
   for (int rank = 0; rank < size(); ++rank) {
-    text += fmt::format("{} {} called {}", rank == 0 ? "" : ";", names_[rank],
-                        describe(callOf(rank, sequence)));
+    text +=
+        fmt::format("{} {} called {}", rank == 0 ? "" : ";", names_[rank], describe(callOf(rank)));
   }
   return {StatusCode::kMismatch, text, members_[culprit]};
-}
-
-// A rank whose arguments were refused does not wait, and may have posted something else by now.
-transport::Call Board::callOf(int rank, std::uint64_t sequence) {
-  const Header& theirs = header(rank);
-  return theirs.sequences[sequence % 2] == sequence ? theirs.calls[sequence % 2] : encode({});
 }
 
 Result<transport::Mapping> Board::map(int rank, transport::Place place, std::size_t bytes,

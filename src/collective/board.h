@@ -57,8 +57,6 @@ class Board {
   // One number per rank and one more, for operations whose parts have sizes of their own.
   std::span<std::uint64_t> numbers(int rank, std::uint64_t sequence);
 
-  // Posts the draft without waiting for anybody.
-  void post(std::uint64_t sequence);
   // Posts the draft and waits for everybody's; kMismatch when the calls differ.
   Status arrive(std::uint64_t sequence, Deadline deadline);
   const Post& posted(int rank, std::uint64_t sequence) { return header(rank).posts[sequence % 2]; }
@@ -82,7 +80,6 @@ class Board {
   struct alignas(64) Header {
     // One cache line: who waits for the counter has the call with it.
     std::atomic<std::uint64_t> arrived;
-    std::array<std::uint64_t, 2> sequences;
     std::array<transport::Call, 2> calls;
     alignas(64) std::atomic<std::uint64_t> steps;
     alignas(64) std::array<Post, 2> posts;
@@ -101,7 +98,6 @@ class Board {
   Status awaitCounter(std::atomic<std::uint64_t> Header::*counter, std::uint64_t target,
                       Deadline deadline);
   Status compareCalls(std::uint64_t sequence);
-  transport::Call callOf(int rank, std::uint64_t sequence);
   bool anyBroken();
   Status whyBroken();
 

@@ -67,7 +67,7 @@ transport::Call encode(const CallArguments& arguments) {
           .type = static_cast<std::uint8_t>(arguments.type),
           .reduction = static_cast<std::uint8_t>(arguments.op),
           .detail = static_cast<std::uint8_t>(arguments.algorithm),
-          .root = static_cast<std::uint32_t>(arguments.root),
+          .root = static_cast<std::uint32_t>(arguments.root) | arguments.layout,
           .count = arguments.count};
 }
 
@@ -80,7 +80,11 @@ std::string describe(const transport::Call& call) {
   if (reduces(operation)) {
     text += fmt::format(", {}", toString(static_cast<ReduceOp>(call.reduction)));
   }
-  if (rooted(operation)) text += fmt::format(", root {}", call.root);
+  if (rooted(operation)) {
+    text += fmt::format(", root {}", call.root);
+  } else if (call.root != 0) {
+    text += fmt::format(", slices or counts #{:08x}", call.root);
+  }
   if (call.detail != 0) {
     text += fmt::format(", algorithm {}", toString(static_cast<Algorithm>(call.detail)));
   }

@@ -31,8 +31,9 @@ struct CallArguments {
   DataType type = DataType::kUInt8;
   ReduceOp op = ReduceOp::kSum;
   Algorithm algorithm = Algorithm::kAuto;
-  int root = 0;
-  std::uint64_t count = 0;  // Elements that each rank brings (or, where that differs, in all).
+  int root = 0;              // Of operations that have one;
+  std::uint32_t layout = 0;  // of others, a hash of what else must be equal: counts, slices.
+  std::uint64_t count = 0;   // Elements that each rank brings (or, where that differs, in all).
 };
 
 transport::Call encode(const CallArguments& arguments);

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "base/log.h"
+#include "base/crc32c.h"
 #include "collective/algorithms.h"
 #include "collective/fold.h"
 #include "collective/kernels.h"
@@ -22,6 +22,7 @@ using collective::CallArguments;
 using collective::copyBytes;
 using collective::kFewRanks;
 using collective::Operation;
+using collective::present;
 using collective::Range;
 using Turn = GroupCore::Turn;
 
@@ -73,26 +74,19 @@ Range within(std::size_t from, std::size_t to, std::size_t begin, std::size_t en
   return {low, std::max(low, std::min(to, end))};
 }
 
-// An address for parts that are empty but must be sent all the same.
-std::byte emptyPart;
-template <typename T>
-std::span<T> present(std::span<T> part) {
-  return part.empty() ? std::span<T>(&emptyPart, 0) : part;
-}
-
 constexpr std::size_t kSmallBytes = 32 << 10;
 
 Algorithm choose(GroupCore& group, const collective::SumTree& tree, std::size_t bytes) {
   if (group.board() != nullptr) return Algorithm::kShared;
-  if (group.size() == 1) return Algorithm::kFlat;
   if (bytes <= kSmallBytes) {
     return group.size() <= kFewRanks ? Algorithm::kFlat : Algorithm::kTree;
   }
   return tree.complete() && group.size() > kFewRanks ? Algorithm::kHalving : Algorithm::kDirect;
 }
 
-// Falls back to the direct algorithm, which can do everything, where the wanted one can't.
+// Where the wanted one can't: the direct algorithm, which can do everything.
 Algorithm possible(GroupCore& group, const collective::SumTree& tree, Algorithm wanted) {
+  if (group.size() == 1) return Algorithm::kFlat;
   if (wanted == Algorithm::kShared && group.board() == nullptr) return Algorithm::kDirect;
   if (wanted == Algorithm::kHalving && !tree.complete()) return Algorithm::kDirect;
   return wanted;
@@ -126,13 +120,18 @@ Status allreduceOver(GroupCore& group, const collective::SumTree& tree,
                                 .type = result.type(),
                                 .op = options.op,
                                 .algorithm = named,
-                                .root = tree.slices(),
+                                .layout = tree.layout(),
                                 .count = result.count()};
   refusal = first({refusal, checkOp(result.type(), options.op)});
-  return group.run(arguments, options.timeout, refusal, [&](Turn& turn) {
+  return group.run(arguments, options.timeout, refusal, [&](Turn& turn) -> Status {
     const Algorithm algorithm =
         possible(group, tree,
                  named == Algorithm::kAuto ? choose(group, tree, result.bytes().size()) : named);
+    // Ranks that share memory look for each other's calls there, whatever the algorithm.
+    if (group.board() != nullptr && algorithm != Algorithm::kShared) {
+      group.board()->draft(turn.sequence, turn.call);
+      COLLA_TRY(group.board()->arrive(turn.sequence, turn.deadline));
+    }
     return runAllreduce({turn, tree, partials, result, options.op}, algorithm);
   });
 }
@@ -304,8 +303,10 @@ Status allgatherv(Group& group, ConstBuffer data, Buffer result,
     refusal = first({checkCount("data", data.count(), counts[core.rank()]),
                      checkCount("result", result.count(), total)});
   }
-  const CallArguments arguments{
-      .operation = Operation::kAllgatherv, .type = data.type(), .count = result.count()};
+  const CallArguments arguments{.operation = Operation::kAllgatherv,
+                                .type = data.type(),
+                                .layout = crc32c(std::as_bytes(counts)),
+                                .count = result.count()};
   return core.run(arguments, options.timeout, refusal, [&](Turn& turn) {
     const auto offsets = offsetsOf(counts, data.type());
     const auto length = [&](int rank) { return offsets[rank + 1] - offsets[rank]; };
@@ -350,8 +351,8 @@ Status alltoall(Group& group, ConstBuffer data, Buffer result, const CollectiveO
       std::vector<std::span<const std::byte>> outgoing(core.size());
       std::vector<std::span<std::byte>> incoming(core.size());
       for (int rank = 0; rank < core.size(); ++rank) {
-        outgoing[rank] = data.bytes().subspan(rank * part, part);
-        incoming[rank] = result.bytes().subspan(rank * part, part);
+        outgoing[rank] = present(data.bytes().subspan(rank * part, part));
+        incoming[rank] = present(result.bytes().subspan(rank * part, part));
       }
       return collective::exchangeMessages(turn, outgoing, incoming);
     }
@@ -442,9 +443,9 @@ Status gather(Group& group, ConstBuffer data, Buffer result, int root,
     if (core.board() == nullptr) {
       std::vector<std::span<const std::byte>> outgoing(core.size());
       std::vector<std::span<std::byte>> incoming(core.size());
-      outgoing[root] = data.bytes();
+      outgoing[root] = present(data.bytes());
       for (int rank = 0; mine && rank < core.size(); ++rank) {
-        incoming[rank] = result.bytes().subspan(rank * part, part);
+        incoming[rank] = present(result.bytes().subspan(rank * part, part));
       }
       return collective::exchangeMessages(turn, outgoing, incoming);
     }
@@ -477,9 +478,9 @@ Status scatter(Group& group, ConstBuffer data, Buffer result, int root,
     if (core.board() == nullptr) {
       std::vector<std::span<const std::byte>> outgoing(core.size());
       std::vector<std::span<std::byte>> incoming(core.size());
-      incoming[root] = result.bytes();
+      incoming[root] = present(result.bytes());
       for (int rank = 0; mine && rank < core.size(); ++rank) {
-        outgoing[rank] = data.bytes().subspan(rank * part, part);
+        outgoing[rank] = present(data.bytes().subspan(rank * part, part));
       }
       return collective::exchangeMessages(turn, outgoing, incoming);
     }

@@ -7,35 +7,27 @@
 #include "collective/messages.h"
 
 namespace colla {
-namespace {
-
-// After these the ranks no longer agree on what comes next.
-bool breaksGroup(const Status& status) {
-  switch (status.code()) {
-    case StatusCode::kOk:
-    case StatusCode::kInvalidArgument:
-    case StatusCode::kUnsupported:
-      return false;
-    default:
-      return true;
-  }
-}
-
-}  // namespace
 
 GroupCore::GroupCore(Options options)
     : options_(std::move(options)), tree_(collective::SumTree::ofRanks(size())) {}
 
 Result<std::unique_ptr<GroupCore>> GroupCore::create(Options options, Deadline deadline) {
   std::unique_ptr<GroupCore> core(new GroupCore(std::move(options)));
-  const Options& o = core->options_;
-  if (core->size() > 1 && o.transport->sharedMemory() != nullptr) {
-    COLLA_TRY_ASSIGN(core->board_, collective::Board::create(*o.transport, o.id, o.members, o.rank,
-                                                             o.names, deadline));
-  } else if (core->size() > 1) {
-    COLLA_TRY(core->meet(deadline));
+  if (core->size() == 1) return core;
+  const Status status = core->connect(deadline);
+  if (!status.ok()) {
+    core->tellMembers(status);
+    return status;
   }
   return core;
+}
+
+Status GroupCore::connect(Deadline deadline) {
+  if (options_.transport->sharedMemory() == nullptr) return meet(deadline);
+  COLLA_TRY_ASSIGN(board_,
+                   collective::Board::create(*options_.transport, options_.id, options_.members,
+                                             options_.rank, options_.names, deadline));
+  return {};
 }
 
 // Links every rank to the others (few), or to enough of them that news spreads (many): when the
@@ -80,32 +72,29 @@ Status GroupCore::begin(Turn& turn) {
 }
 
 Status GroupCore::end(Status status) {
-  if (breaksGroup(status)) {
+  if (!status.ok()) {
     if (board_ != nullptr) board_->breakUp(status);
-    if (options_.transport != nullptr) {
-      options_.transport->abort(options_.id, status, options_.members);
-    }
+    tellMembers(status);
   }
-  const bool nested = progress_.get_id() == std::this_thread::get_id();
   {
     const std::lock_guard lock(mutex_);
-    if (!nested) busy_ = false;
-    if (breaksGroup(status) && broken_.ok()) broken_ = status;
+    if (progress_.get_id() != std::this_thread::get_id()) busy_ = false;
+    if (!status.ok() && broken_.ok()) broken_ = status;
   }
   changed_.notify_all();
   return status;
 }
 
-// Takes its place in the sequence, so that the others, if they go on, are told at once; where all
-// ranks refuse alike, nobody waits and the group stays whole.
-Status GroupCore::refuse(Turn& turn, const Status& refusal) {
-  if (board_ != nullptr) {
-    board_->draft(turn.sequence, turn.call);
-    board_->post(turn.sequence);
-  } else {
-    collective::Messages(turn).tellAll();
-  }
-  return refusal;
+void GroupCore::tellMembers(const Status& why) {
+  if (options_.transport != nullptr) options_.transport->abort(options_.id, why, options_.members);
+}
+
+// A meeting of those whose arguments were refused. Who goes on with a real call finds out that
+// they do not, and so do they.
+Status GroupCore::meetRefused(Turn& turn) {
+  if (board_ == nullptr) return collective::barrierMessages(turn);
+  board_->draft(turn.sequence, turn.call);
+  return board_->arrive(turn.sequence, turn.deadline);
 }
 
 void GroupCore::enqueue(std::function<Status()> operation, std::function<void(Status)> done) {
@@ -127,8 +116,9 @@ void GroupCore::serveQueueOnProgressThread() {
     busy_ = true;
     Task task = std::move(queue_.front());
     lock.unlock();
-    task.done(task.operation());
-    task = {};  // Frees what the operation held before anybody is told.
+    Status status = task.operation();
+    task.operation = nullptr;  // Frees what it held before anybody is told.
+    task.done(std::move(status));
     lock.lock();
     queue_.pop_front();
     busy_ = false;

@@ -1,6 +1,7 @@
 // The inside of a Group: its members, its turn-taking, and what its algorithms work with.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -57,11 +58,13 @@ class GroupCore {
   // Null where the members share no memory.
   collective::Board* board() { return board_.get(); }
   Deadline deadlineFor(std::chrono::milliseconds timeout) const {
-    return Deadline::after(timeout.count() > 0 ? timeout : options_.timeout);
+    constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24);
+    return Deadline::after(std::min(timeout.count() > 0 ? timeout : options_.timeout, kLongest));
   }
 
-  // Carries out one collective when its turn has come. `refusal` is what this rank has against
-  // its own arguments: then it only tells the others, and returns it.
+  // Carries out one collective when its turn has come; an error of `body` breaks the group.
+  // `refusal` is what this rank has against its own arguments: then it meets the others all the
+  // same, and returns it. The group stays whole where all of them refuse.
   template <typename Body>
   Status run(const collective::CallArguments& arguments, std::chrono::milliseconds timeout,
              const Status& refusal, const Body& body) {
@@ -69,7 +72,9 @@ class GroupCore {
         collective::encode(refusal.ok() ? arguments : collective::CallArguments{});
     Turn turn{*this, 0, call, deadlineFor(timeout)};
     COLLA_TRY(begin(turn));
-    return end(refusal.ok() ? body(turn) : refuse(turn, refusal));
+    if (refusal.ok()) return end(body(turn));
+    static_cast<void>(end(meetRefused(turn)));
+    return refusal;
   }
 
   // Behind what was started before; `done` is called on the progress thread.
@@ -85,10 +90,12 @@ class GroupCore {
 
  private:
   explicit GroupCore(Options options);
+  Status connect(Deadline deadline);
   Status meet(Deadline deadline);
+  void tellMembers(const Status& why);
   Status begin(Turn& turn);
   Status end(Status status);
-  Status refuse(Turn& turn, const Status& refusal);
+  Status meetRefused(Turn& turn);
   void serveQueueOnProgressThread();
 
   const Options options_;

@@ -11,8 +11,9 @@
 #include "collective/kernels.h"
 
 // The operands of a loop are the same memory or do not overlap: each element can be done alone.
+// Clang finds that out at run time.
 #if defined(__clang__)
-#define COLLA_VECTORISE _Pragma("clang loop vectorize(assume_safety)")
+#define COLLA_VECTORISE
 #else
 #define COLLA_VECTORISE _Pragma("GCC ivdep")
 #endif
@@ -188,7 +189,7 @@ void copyThroughCache(void* out, const void* in, std::size_t bytes) {
     to[3] = d;
     asm volatile("" ::: "memory");  // Or the compiler finds out that this is memcpy.
   }
-  std::memcpy(o, i, bytes);
+  if (bytes > 0) std::memcpy(o, i, bytes);
 }
 
 template <typename T>

@@ -76,15 +76,4 @@ Status Messages::explain(const Status& status) {
   return status.withContext(describe(turn_.call));
 }
 
-void Messages::tellAll() {
-  for (int rank = 0; rank < turn_.group.size(); ++rank) {
-    if (rank != turn_.group.rank()) send(rank, ~std::uint32_t{0}, {});
-  }
-  // An empty message is small: it is on its way at once, or its peer is not there to be told.
-  const Deadline soon = Deadline::after(100ms).earlier(turn_.deadline);
-  static_cast<void>(turn_.group.options().transport->wait(pending_, soon));
-  pending_.clear();
-  requests_.clear();
-}
-
 }  // namespace colla::collective

@@ -24,9 +24,6 @@ class Messages {
   // Until everything that was posted is done.
   Status wait();
 
-  // Lets the others know what this rank called, without taking part.
-  void tellAll();
-
  private:
   transport::Envelope envelope(std::uint32_t step) const;
   Status explain(const Status& status);

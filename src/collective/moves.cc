@@ -112,9 +112,9 @@ Status allgatherMessages(GroupCore::Turn& turn, std::span<std::byte> all, std::s
   const int ranks = turn.group.size();
   if (ranks > kFewRanks && part < kLargePart) return allgatherBruck(turn, all, part);
   const std::vector<std::span<const std::byte>> outgoing(
-      ranks, all.subspan(turn.group.rank() * part, part));
+      ranks, present(all.subspan(turn.group.rank() * part, part)));
   std::vector<std::span<std::byte>> incoming(ranks);
-  for (int rank = 0; rank < ranks; ++rank) incoming[rank] = all.subspan(rank * part, part);
+  for (int rank = 0; rank < ranks; ++rank) incoming[rank] = present(all.subspan(rank * part, part));
   return exchangeMessages(turn, outgoing, incoming);
 }
 

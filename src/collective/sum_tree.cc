@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/crc32c.h"
 
 namespace colla::collective {
 namespace {
@@ -38,12 +39,18 @@ struct Builder {
 SumTree SumTree::ofRanks(int ranks) {
   std::vector<int> first(ranks + 1);
   std::iota(first.begin(), first.end(), 0);
-  return of(*SliceMap::of(std::move(first)));
+  SumTree tree = of(*SliceMap::of(std::move(first)));
+  tree.layout_ = 0;
+  return tree;
 }
 
 SumTree SumTree::of(const SliceMap& map) {
   SumTree tree;
   tree.slices_ = map.slices();
+  for (int worker = 0; worker < map.workers(); ++worker) {
+    const SliceRange range = map.range(worker);
+    tree.layout_ = crc32c(std::as_bytes(std::span(&range, 1)), tree.layout_);
+  }
   Builder builder{map, tree.nodes_};
   builder.build({0, map.slices()}, 0);
 

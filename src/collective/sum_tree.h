@@ -4,6 +4,7 @@
 // order of slices, and so in the order of ranks. Immutable.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -24,6 +25,8 @@ class SumTree {
   static SumTree ofRanks(int ranks);
   static SumTree of(const SliceMap& map);
 
+  // A hash of who has which slices; 0 for one slice per rank.
+  std::uint32_t layout() const { return layout_; }
   // What an average divides by.
   int slices() const { return slices_; }
   int leaves() const { return firstLeaf_.back(); }
@@ -42,6 +45,7 @@ class SumTree {
   std::vector<Node> nodes_;
   std::vector<int> firstLeaf_;
   int slices_ = 0;
+  std::uint32_t layout_ = 0;
   bool complete_ = false;
 };
 

@@ -189,6 +189,32 @@ TEST(CanonicalBitsTest, RingAddsInAnotherOrder) {
   });
 }
 
+// Any of a rank's partial sums may be the memory of the result, and one worker is a group too.
+TEST(CanonicalBitsTest, TheResultMayBeAnyPartialSum) {
+  for (const int workers : {1, 2}) {
+    test::runRanks(Wire::kMessages, workers, [&](Group& group) {
+      // Three slices each, no subtree.
+      const auto map = SliceMap::of(workers == 1 ? std::vector{0, 6} : std::vector{0, 3, 6});
+      const auto subtrees = map->subtrees(group.rank());
+      for (const Algorithm algorithm : {Algorithm::kFlat, Algorithm::kDirect, Algorithm::kHalving,
+                                        Algorithm::kTree, Algorithm::kRing}) {
+        for (std::size_t target = 0; target < subtrees.size(); ++target) {
+          std::vector<std::vector<float>> sums;
+          std::vector<ConstBuffer> partials;
+          for (const SliceRange subtree : subtrees) {
+            sums.emplace_back(100, static_cast<float>(subtree.size()));  // Every slice brings 1.
+          }
+          for (const auto& sum : sums) partials.emplace_back(sum);
+          const Status status = allreduce(group, *map, partials, sums[target],
+                                          {.op = ReduceOp::kAverage, .algorithm = algorithm});
+          ASSERT_TRUE(status.ok()) << status;
+          ASSERT_EQ(sums[target], std::vector<float>(100, 1.0f)) << toString(algorithm);
+        }
+      }
+    });
+  }
+}
+
 // Sixteen-bit sums are rounded at each node; averages divide once.
 TEST(CanonicalBitsTest, AverageDividesTheSumOnce) {
   const Plan plan = makePlan({0, 1, 2, 3}, {}, 1000, 9);

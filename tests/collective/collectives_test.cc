@@ -341,6 +341,87 @@ TEST_P(CollectivesTest, RefusedArgumentsDoNotHangTheOthers) {
   });
 }
 
+// A refused call is an operation like any other: what comes before and after it is not disturbed.
+TEST_P(CollectivesTest, RefusedCallsBetweenOthersChangeNothing) {
+  run([&](Group& group) {
+    std::vector<std::int32_t> data(64);
+    for (int round = 0; round < 300; ++round) {
+      std::fill(data.begin(), data.end(), round + group.rank());
+      COLLA_ASSERT_OK(allreduce(group, data));
+      ASSERT_EQ(data[0], round * ranks() + ranks() * (ranks() - 1) / 2);
+      ASSERT_EQ(allreduce(group, data, {.op = ReduceOp::kAverage}).code(),
+                StatusCode::kInvalidArgument);
+    }
+  });
+}
+
+// What every rank must give alike, beside the sizes, is compared too.
+TEST_P(CollectivesTest, DifferentCountsAreAnErrorOnEveryRank) {
+  if (ranks() < 2) return;
+  run([&](Group& group) {
+    std::vector<std::size_t> counts(ranks(), 10);
+    counts[group.rank() == 0 ? 1 : 0] = 20;  // The same in all; everybody's own part fits.
+    std::vector<float> data(counts[group.rank()]), result(10 * ranks() + 10);
+    meetOutside();
+    const Status status = allgatherv(group, data, result, counts);
+    EXPECT_EQ(status.code(), StatusCode::kMismatch) << status;
+  });
+}
+
+TEST_P(CollectivesTest, DifferentSliceMapsAreAnErrorOnEveryRank) {
+  if (ranks() < 2) return;
+  run([&](Group& group) {
+    std::vector<int> first(ranks() + 1);
+    for (int i = 0; i <= ranks(); ++i) first[i] = 2 * i;
+    if (group.rank() == 0) first[1] = 1;
+    const auto map = SliceMap::of(first);
+    std::vector<float> data(100);
+    const std::vector<ConstBuffer> partials(map->subtrees(group.rank()).size(), data);
+    meetOutside();
+    const Status status = allreduce(group, *map, partials, data);
+    EXPECT_EQ(status.code(), StatusCode::kMismatch) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("slices or counts #"));
+  });
+}
+
+// An algorithm by name takes messages even where memory is shared: calls are compared all the same.
+TEST_P(CollectivesTest, NamedAlgorithmsNoticeOtherCalls) {
+  if (ranks() < 2) return;
+  run([&](Group& group) {
+    std::vector<float> data(5000, 1);
+    for (const Algorithm algorithm : {Algorithm::kDirect, Algorithm::kFlat, Algorithm::kTree}) {
+      COLLA_ASSERT_OK(allreduce(group, data, {.algorithm = algorithm}));
+    }
+    meetOutside();
+    const Status status = group.rank() == 0
+                              ? barrier(group)
+                              : allreduce(group, data, {.algorithm = Algorithm::kDirect});
+    EXPECT_EQ(status.code(), StatusCode::kMismatch) << status;
+  });
+}
+
+// Empty buffers with and without an address are the same to everybody.
+TEST_P(CollectivesTest, EmptyBuffersMayHaveAnAddressOrNot) {
+  run([&](Group& group) {
+    std::vector<float> none, reserved;
+    reserved.reserve(100);
+    std::vector<float>& data = group.rank() % 2 == 0 ? none : reserved;
+    COLLA_ASSERT_OK(allreduce(group, data));
+    COLLA_ASSERT_OK(broadcast(group, data, 0));
+    COLLA_ASSERT_OK(allgather(group, data, data));
+    COLLA_ASSERT_OK(alltoall(group, data, data));
+    COLLA_ASSERT_OK(gather(group, data, data, 0));
+    COLLA_ASSERT_OK(scatter(group, data, data, 0));
+    COLLA_ASSERT_OK(reduce(group, data, data, 0));
+    COLLA_ASSERT_OK(reduceScatter(group, data, data));
+  });
+}
+
+// "For ever" is a time like any other.
+TEST_P(CollectivesTest, TheLongestTimeoutIsNoTimeout) {
+  run([&](Group& group) { COLLA_ASSERT_OK(barrier(group, {std::chrono::milliseconds::max()})); });
+}
+
 TEST_P(CollectivesTest, AsynchronousOperationsKeepTheirOrder) {
   run([&](Group& group) {
     constexpr int kCount = 8;

@@ -98,9 +98,11 @@ void ShmBackend::advance(Link& link, std::vector<Arrival>& arrivals) {
 Status ShmBackend::advanceOrFail(Link& link, std::vector<Arrival>& arrivals) {
   if (link.connector && link.socket == nullptr) {
     if (!link.handshake) {
-      COLLA_TRY_ASSIGN(auto handshake, net::Handshake::connect(options_.peers[link.peer].address,
-                                                               handshakeOf(options_)));
-      link.handshake.emplace(std::move(handshake));
+      auto handshake =
+          net::Handshake::connect(options_.peers[link.peer].address, handshakeOf(options_));
+      if (handshake.status().code() == StatusCode::kTimeout) return {};  // Its queue is full now.
+      if (!handshake.ok()) return handshake.status();
+      link.handshake.emplace(*std::move(handshake));
     }
     COLLA_TRY_ASSIGN(const net::Step step, link.handshake->step());
     if (step != net::Step::kDone) return {};
@@ -184,7 +186,7 @@ void ShmBackend::service(Link& link) {
       if (segment.ok()) {
         link.regions[control.region] = std::make_shared<const Segment>(*std::move(segment));
       } else {
-        log::error("{}: {}", options_.peers[link.peer].name, toString(segment.status()));
+        link.refused[control.region] = segment.status();
       }
     }
   }
@@ -213,14 +215,14 @@ void ShmBackend::flush(Link& link) {
 }
 
 void ShmBackend::sleep(std::span<Watch> watches, Deadline until) {
-  const std::uint64_t wakes = wakes_.load();
   const auto news = [&] {
-    return wakes_.load() != wakes || std::ranges::any_of(watches, [](const Watch& watch) {
+    return wakes_.load() != wakesSeen_ || std::ranges::any_of(watches, [](const Watch& watch) {
              return static_cast<RingStream*>(watch.stream)->ready(watch.write);
            });
   };
   ownBell().wait(news, std::min<std::chrono::nanoseconds>(options_.spin, until.remaining()),
                  until.remaining(slice_.load()));
+  wakesSeen_ = wakes_.load();
   for (Watch& watch : watches) {
     watch.ready = static_cast<RingStream*>(watch.stream)->ready(watch.write);
   }
@@ -289,6 +291,9 @@ Result<Mapping> ShmBackend::map(int peer, Place place, std::size_t bytes, Deadli
                   peer};
         }
         return Mapping{memory.subspan(place.offset, bytes), it->second};
+      }
+      if (const auto why = link->refused.find(place.region); why != link->refused.end()) {
+        return why->second.withContext(fmt::format("the memory of {}", options_.peers[peer].name));
       }
       if (link->gone) return lost(peer);
       socket = link->socket->fd();

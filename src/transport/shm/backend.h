@@ -66,6 +66,7 @@ class ShmBackend final : public Backend, public SharedMemory {
     Segment bell;                                                     // The peer's.
     Segment rings;                                                    // The connector's memory.
     std::map<std::uint32_t, std::shared_ptr<const Segment>> regions;  // The peer's, by number.
+    std::map<std::uint32_t, Status> refused;  // Those that could not be attached, and why.
     // Regions that the peer has to be told of, while its socket is full.
     std::deque<Control> outbox;
   };
@@ -93,6 +94,7 @@ class ShmBackend final : public Backend, public SharedMemory {
   const Segment bell_;                                     // This process's.
   const std::unique_ptr<std::atomic<Doorbell*>[]> bells_;  // By peer; null: not linked.
   std::atomic<std::uint64_t> wakes_{0};
+  std::uint64_t wakesSeen_ = 0;                  // By the one thread that sleeps.
   std::atomic<std::chrono::nanoseconds> slice_;  // Of sleeping, until the sockets are looked at.
 
   mutable Mutex mutex_;
