@@ -54,9 +54,6 @@ bool parses(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-bool isTrue(std::string_view text) { return text == "1" || text == "true" || text == "on"; }
-bool isFalse(std::string_view text) { return text == "0" || text == "false" || text == "off"; }
-
 bool fits(SettingType type, std::string_view text) {
   switch (type) {
     case kText:
@@ -65,8 +62,6 @@ bool fits(SettingType type, std::string_view text) {
       return parses<std::int64_t>(text);
     case kSeconds:
       return parses<double>(text) && std::strtod(std::string(text).c_str(), nullptr) >= 0;
-    case kSwitch:
-      return isTrue(text) || isFalse(text);
   }
   return false;
 }
@@ -79,8 +74,6 @@ std::string_view wanted(SettingType type) {
       return "a whole number";
     case kSeconds:
       return "a number of seconds";
-    case kSwitch:
-      return "on or off";
   }
   return "";
 }
@@ -96,8 +89,7 @@ std::string tomlText(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* number = node.as_integer()) return fmt::format("{}", number->get());
   if (const auto* number = node.as_floating_point()) return fmt::format("{}", number->get());
-  if (const auto* flag = node.as_boolean()) return flag->get() ? "on" : "off";
-  return "a value that is no text, number or boolean";
+  return "a value that is no text or number";
 }
 
 }  // namespace
@@ -189,8 +181,6 @@ std::chrono::milliseconds Config::seconds(std::string_view name) const {
   const double value = std::strtod(at(name, kSeconds).text.c_str(), nullptr);
   return std::chrono::milliseconds(std::llround(std::min(value, kLimit) * 1000));
 }
-
-bool Config::enabled(std::string_view name) const { return isTrue(at(name, kSwitch).text); }
 
 std::string Config::value(std::string_view name) const {
   const auto it = values_.find(name);

@@ -17,7 +17,7 @@
 
 namespace colla {
 
-enum class SettingType { kText, kInteger, kSeconds, kSwitch };
+enum class SettingType { kText, kInteger, kSeconds };
 
 struct Setting {
   std::string_view name;  // As in TOML; the flag has dashes, the variable COLLA_ and capitals.
@@ -50,7 +50,6 @@ class Config {
   std::string text(std::string_view name) const;
   std::int64_t integer(std::string_view name) const;
   std::chrono::milliseconds seconds(std::string_view name) const;
-  bool enabled(std::string_view name) const;
 
   // As it was written, whatever its type.
   std::string value(std::string_view name) const;

@@ -3,6 +3,7 @@
 // versions up. Loops are written for the compiler's vectoriser: no branches, no calls.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -172,22 +173,19 @@ struct Loops<bool, ReduceOp::kProduct> : Loops<std::uint8_t, ReduceOp::kMin> {};
 template <>
 struct Loops<bool, ReduceOp::kMin> : Loops<std::uint8_t, ReduceOp::kMin> {};
 
-// Unaligned, and allowed to alias anything.
-using Vector = long long __attribute__((vector_size(32), aligned(1), may_alias));
+using Vector = long long __attribute__((vector_size(32)));
 
 void copyThroughCache(void* out, const void* in, std::size_t bytes) {
-  constexpr std::size_t kStep = 4 * sizeof(Vector);
+  constexpr std::size_t kVectors = 4;
   auto* o = static_cast<char*>(out);
   const auto* i = static_cast<const char*>(in);
-  for (; bytes >= kStep; bytes -= kStep, o += kStep, i += kStep) {
-    const auto* from = reinterpret_cast<const Vector*>(i);
-    auto* to = reinterpret_cast<Vector*>(o);
-    const Vector a = from[0], b = from[1], c = from[2], d = from[3];
-    to[0] = a;
-    to[1] = b;
-    to[2] = c;
-    to[3] = d;
-    asm volatile("" ::: "memory");  // Or the compiler finds out that this is memcpy.
+  for (; bytes >= kVectors * sizeof(Vector); bytes -= kVectors * sizeof(Vector)) {
+    std::array<Vector, kVectors> vectors;
+    std::memcpy(vectors.data(), i, sizeof(vectors));
+    std::memcpy(o, vectors.data(), sizeof(vectors));
+    asm volatile("" ::: "memory");  // Or the compiler finds out that the loop is memcpy.
+    i += sizeof(vectors);
+    o += sizeof(vectors);
   }
   if (bytes > 0) std::memcpy(o, i, bytes);
 }

@@ -83,13 +83,19 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
   COLLA_TRY_ASSIGN(const log::Level level, log::parseLevel(config.text("log")));
   COLLA_TRY_ASSIGN(const Algorithm algorithm, parseAlgorithm(config.text("algorithm")));
   auto state = std::make_unique<State>();
-  COLLA_TRY_ASSIGN(state->place,
-                   job::readEnvironment([](const char* name) { return std::getenv(name); }));
+  // A secret's file may also be named in the configuration's.
+  const std::string secretFile = config.text("secret_file");
+  const auto variable = [&](const char* name) -> const char* {
+    const bool asked = std::string_view(name) == "COLLA_SECRET_FILE" && !secretFile.empty();
+    return asked ? secretFile.c_str() : std::getenv(name);
+  };
+  COLLA_TRY_ASSIGN(state->place, job::readEnvironment(variable));
   const job::Place& place = state->place;
   COLLA_TRY_ASSIGN(state->slices, slicesOf(config, place));
-  state->threads = place.threads > 0
-                       ? place.threads
-                       : std::max(1, job::usableCpus() / std::max(1, place.localSize));
+  state->threads = static_cast<int>(config.integer("threads"));
+  if (state->threads <= 0) {
+    state->threads = std::max(1, job::usableCpus() / std::max(1, place.localSize));
+  }
   const rendezvous::MemberId id{place.role, place.rank};
   log::setLevel(level);
   if (!place.alone()) {

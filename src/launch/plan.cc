@@ -1,13 +1,12 @@
 #include "launch/plan.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <map>
 
+#include "job/cpu.h"
 #include "job/environment.h"
 #include "launch/program.h"
 #include "rendezvous/secret.h"
@@ -27,12 +26,6 @@ Result<std::string> randomHex(std::size_t bytes) {
     hex += fmt::format("{:02x}", byte);
   }
   return hex;
-}
-
-int usableCores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
-  return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
 Status checkOptions(const RunOptions& options) {
@@ -96,7 +89,7 @@ std::string Process::fileName() const { return fmt::format("{}-{}", toString(rol
 Result<Surroundings> Surroundings::here() {
   Surroundings result;
   for (char** entry = environ; *entry != nullptr; ++entry) result.environment.emplace_back(*entry);
-  result.cores = usableCores();
+  result.cores = job::usableCpus();
   result.host = job::hostName();
   COLLA_TRY_ASSIGN(result.jobId, randomHex(8));
   result.secretHex = rendezvous::secretToHex(rendezvous::makeSecret());

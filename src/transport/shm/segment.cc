@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <string>
@@ -37,23 +38,46 @@ std::size_t numberIn(const std::string& path, std::size_t otherwise) {
   return file >> value ? value : otherwise;
 }
 
-// The tightest limit of the control groups that this process is in, less what they use.
-std::size_t controlGroupRoom() {
+// The value after `key` in a file of "key value" lines; 0 when there is none.
+std::size_t valueOf(const std::string& path, std::string_view key) {
+  std::ifstream file(path);
+  std::string name;
+  for (std::size_t value = 0; file >> name >> value;) {
+    if (name == key) return value;
+  }
+  return 0;
+}
+
+// What a control group's limit leaves, not counting files that it only keeps for later.
+std::size_t roomIn(const std::filesystem::path& group, bool unified) {
   constexpr std::size_t kUnlimited = std::numeric_limits<std::size_t>::max();
-  std::size_t room = kUnlimited;
+  const std::string folder = group.string() + "/";
+  const std::size_t limit =
+      numberIn(folder + (unified ? "memory.max" : "memory.limit_in_bytes"), kUnlimited);
+  const std::size_t used =
+      numberIn(folder + (unified ? "memory.current" : "memory.usage_in_bytes"), 0);
+  const std::size_t kept =
+      valueOf(folder + "memory.stat", unified ? "inactive_file" : "total_inactive_file");
+  const std::size_t held = used - std::min(used, kept);
+  return limit - std::min(limit, held);
+}
+
+// The least of what the control groups of this process leave, and those that they are in.
+std::size_t controlGroupRoom() {
+  std::size_t room = std::numeric_limits<std::size_t>::max();
   std::ifstream groups("/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
     const std::size_t path = line.find(":/");
     if (path == std::string::npos) continue;
     const bool unified = line.starts_with("0::");
     if (!unified && line.find(":memory:") == std::string::npos) continue;
-    const std::string folder =
-        (unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory") + line.substr(path + 1) + "/";
-    const std::size_t limit =
-        numberIn(folder + (unified ? "memory.max" : "memory.limit_in_bytes"), kUnlimited);
-    const std::size_t used =
-        numberIn(folder + (unified ? "memory.current" : "memory.usage_in_bytes"), 0);
-    room = std::min(room, limit - std::min(limit, used));
+    const std::filesystem::path top = unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    std::filesystem::path group = line.substr(path + 1);
+    while (true) {
+      room = std::min(room, roomIn(top / group.relative_path(), unified));
+      if (!group.has_relative_path()) break;
+      group = group.parent_path();
+    }
   }
   return room;
 }
