@@ -13,7 +13,8 @@ skip() {
 if [[ ${2:-} != inside ]]; then
   PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
   for program in munged slurmctld slurmd srun sbatch; do
-    command -v "$program" >/dev/null || skip "there is no $program; scripts/packages.txt names its package"
+    command -v "$program" >/dev/null ||
+      skip "there is no $program; scripts/packages.txt names its package"
   done
   [[ $(id -u) == 0 ]] || skip "a Slurm that starts processes needs root"
   spaces=(unshare --mount --uts --ipc --net --pid --fork --kill-child --mount-proc)
@@ -47,6 +48,17 @@ expect() {
   done
   echo "$what: fine"
 }
+
+# waitFor WHAT CONDITION…
+waitFor() {
+  local deadline=$((SECONDS + 30))
+  until "${@:2}"; do
+    ((SECONDS < deadline)) || { echo "waited 30 s for $1" && exit 1; }
+    sleep 0.1
+  done
+}
+answers() { [[ $(timeout 5 scontrol ping 2>/dev/null) == *"is UP"* ]]; }
+idle() { [[ $(timeout 5 sinfo -h -o '%D %t' 2>/dev/null) == "2 idle" ]]; }
 
 # Addresses other than 127.0.0.1, without which getaddrinfo() takes the host for one without a
 # network.
@@ -87,15 +99,13 @@ mkdir state
 (umask 077 && head -c 128 /dev/urandom >munge.key && head -c 32 /dev/urandom | base64 >secret)
 munged -F --force --key-file=/run/munge.key --socket=/run/munge.socket --pid-file=/run/munged.pid \
   --seed-file=/run/munge.seed >munged.log 2>&1 &
+# One after the other: each waits for seconds before it tries again.
+waitFor munged test -S munge.socket
 slurmctld -D >slurmctld.log 2>&1 &
+waitFor slurmctld answers
 slurmd -D -N node1 >slurmd1.log 2>&1 &
 slurmd -D -N node2 >slurmd2.log 2>&1 &
-
-deadline=$((SECONDS + 30))
-until [[ $(timeout 5 sinfo -h -o '%D %t' 2>/dev/null) == "2 idle" ]]; do
-  ((SECONDS < deadline)) || { echo "the cluster is not up after 30 s" && exit 1; }
-  sleep 0.1
-done
+waitFor "both nodes" idle
 
 one=(srun -N 1 -n 3 --overcommit)
 two=(srun -N 2 -n 3 --overcommit)
@@ -110,8 +120,14 @@ expect "srun across nodes, cyclic" 0 "${three[@]}" -- \
   "${two[@]}" --distribution=cyclic "${command[@]}"
 
 # The shell of a batch job has the variables of three tasks, but is none of them.
-printf '#!/bin/sh\n"$@"\nsrun --overcommit -N 1 -n 2 "$@"\n' >batch
-expect "sbatch" 0 "Submitted" -- \
-  sbatch --wait -N 1 -n 3 --overcommit -o /run/batch.out batch "${command[@]}"
-expect "the batch job's shell and step" 0 "rank 0 of 1," "rank 0 of 2," "rank 1 of 2," -- \
-  cat batch.out
+cat >batch <<'END'
+#!/bin/sh
+"$@"
+shell=$?
+srun -N 1 -n 2 --overcommit "$@"
+echo "ended: $shell $?"
+END
+expect "sbatch" 0 "Submitted" -- sbatch -N 1 -n 3 --overcommit -o batch.out batch "${command[@]}"
+waitFor "the batch job" grep -qs "^ended" batch.out
+expect "the batch job's shell and step" 0 "rank 0 of 1," "rank 0 of 2," "rank 1 of 2," \
+  "ended: 0 0" -- cat batch.out
