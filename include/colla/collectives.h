@@ -5,6 +5,9 @@
 // the result do not depend on transport, algorithm, message sizes or number of workers. Ranks
 // that call different things all get kMismatch, with who called what.
 //
+// After an error the contents of the result are unspecified, and a peer that has not heard of it
+// yet may still write into a Bucket: do not use it again in this job.
+//
 // The asynchronous form of each is Group::async:
 //   Handle handle = group.async([&](Group& g) { return allreduce(g, bucket.as<float>()); });
 #pragma once
@@ -35,7 +38,7 @@ std::string_view toString(Algorithm algorithm);
 Result<Algorithm> parseAlgorithm(std::string_view text);
 
 struct CollectiveOptions {
-  // Limit for the whole operation, not per message; zero: the job's `timeout` setting.
+  // Limit for the whole operation, not per message; zero: the job's `collective_timeout` setting.
   std::chrono::milliseconds timeout{0};
 };
 

@@ -3,8 +3,11 @@
 // Thread safety: callable from any thread, but all ranks of a Group must issue its collectives in
 // the same order; they are carried out in that order. Different Groups are independent.
 //
-// After an error that is not the caller's own (kPeerLost, kTimeout, kMismatch, kGroupBroken) the
-// group is broken on every rank: each later call returns kGroupBroken with the first reason.
+// After an error of a collective that is not the caller's own (anything but kInvalidArgument) the
+// group is broken on every rank: each later collective returns kGroupBroken with the first reason.
+// send() and recv() concern two ranks alone, and break nothing.
+//
+// A Group must not outlive its Job.
 #pragma once
 
 #include <chrono>

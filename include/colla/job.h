@@ -32,7 +32,8 @@ class Job {
  public:
   // Reads the environment, meets the other processes and connects to them.
   static Result<std::unique_ptr<Job>> init(const JobOptions& options = {});
-  // Leaves the job. Peers that still wait for this process see it as lost.
+  // Leaves the job. Peers that still wait for this process see it as lost. Groups and buckets of
+  // the job must be gone before.
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;

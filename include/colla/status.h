@@ -46,7 +46,8 @@ class [[nodiscard]] Status {
   static constexpr int kNoPeer = -1;
 
   Status() = default;  // Fine.
-  // `peer` is the rank that is to blame, where one is.
+  // `peer` is the process that is to blame, where one is: its rank among the job's workers (also
+  // in a subgroup), or behind them for a server.
   Status(StatusCode code, std::string message, int peer = kNoPeer)
       : error_(std::make_shared<const Error>(Error{code, peer, std::move(message)})) {}
 

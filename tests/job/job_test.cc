@@ -41,7 +41,7 @@ TEST(JobTest, MoreConnectionsPerPairCarryTheSame) {
 TEST(JobTest, DifferentSettingsAreRefusedWithBothValues) {
   for (const char* transport : {"shm", "tcp"}) {
     Processes job(2, {COLLA_MEMBER, "allreduce", "3", "1000", "20000"},
-                  {{"COLLA_TRANSPORT", transport}, {"COLLA_START_TIMEOUT", "10"}},
+                  {{"COLLA_TRANSPORT", transport}, {"COLLA_START_TIMEOUT", "3"}},
                   {{1, {{"COLLA_ALGORITHM", "ring"}}}});
     for (int rank = 0; rank < 2; ++rank) {
       const auto ended = job.end(rank);
