@@ -1,8 +1,13 @@
 // Real processes, real signals: what the survivors of a job get to know, and when.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <random>
 #include <tuple>
 
 #include "job/processes.h"
@@ -70,6 +75,45 @@ TEST(MessageFaultsTest, TheOtherEndOfAMessageIsTold) {
     const auto ended = job.end(3);
     EXPECT_EQ(ended.code, 3) << ended.said;
     EXPECT_THAT(ended.said, AllOf(HasSubstr("peer=2 "), HasSubstr("rank 2 on host testhost")));
+  }
+}
+
+// Sends `bytes` to a port of this host and goes away.
+void knock(std::uint16_t port, const std::string& bytes) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
+    EXPECT_GE(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), 0);
+  }
+  close(fd);
+}
+
+// Strangers at the door: refused, logged once for each kind, and the job goes on.
+TEST(StrangersTest, TheJobGoesOn) {
+  for (const char* transport : {"tcp", "tcp-plain"}) {
+    Processes job(2, {COLLA_MEMBER, "allreduce", "3000", "200000", "60000"},
+                  {{"COLLA_TRANSPORT", transport}});
+    ASSERT_TRUE(job.says(0, "going"));
+    const auto ports = job.ports(0);
+    ASSERT_EQ(ports.size(), 1U);
+    std::mt19937 random(5);
+    for (int visit = 0; visit < 200; ++visit) {
+      std::string bytes(random() % 3000, '\0');
+      for (char& byte : bytes) byte = static_cast<char>(random());
+      knock(ports[0], bytes);
+    }
+    for (int rank = 0; rank < 2; ++rank) {
+      const auto ended = job.end(rank, 50s);
+      EXPECT_EQ(ended.code, 0) << transport << ": " << ended.said;
+      EXPECT_THAT(ended.said, HasSubstr("done"));
+      EXPECT_LE(std::ranges::count(ended.said, '\n'), 8) << ended.said;
+      if (rank == 0) {
+        EXPECT_THAT(ended.said, HasSubstr("refused a connection"));
+      }
+    }
   }
 }
 

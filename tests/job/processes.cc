@@ -11,6 +11,10 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
 
 #include "job/environment.h"
 #include "job/store_identity.h"
@@ -82,6 +86,30 @@ Processes::~Processes() {
 }
 
 void Processes::signal(int rank, int number) { kill(children_[rank].pid, number); }
+
+std::vector<std::uint16_t> Processes::ports(int rank) const {
+  namespace fs = std::filesystem;
+  const fs::path process = "/proc/" + std::to_string(children_[rank].pid);
+  std::set<std::string> sockets;
+  for (const auto& entry : fs::directory_iterator(process / "fd")) {
+    std::error_code gone;
+    sockets.insert(fs::read_symlink(entry.path(), gone).string());
+  }
+  std::vector<std::uint16_t> ports;
+  std::ifstream table(process / "net/tcp");
+  std::string line;
+  std::getline(table, line);
+  while (std::getline(table, line)) {
+    std::istringstream fields(line);
+    std::string slot, local, remote, state, queues, timer, retransmits, user, timeout, inode;
+    fields >> slot >> local >> remote >> state >> queues >> timer >> retransmits >> user >>
+        timeout >> inode;
+    if (state != "0A" || !sockets.contains("socket:[" + inode + "]")) continue;
+    ports.push_back(
+        static_cast<std::uint16_t>(std::stoul(local.substr(local.find(':') + 1), nullptr, 16)));
+  }
+  return ports;
+}
 
 void Processes::readSome(Child& child, std::chrono::milliseconds limit) {
   pollfd waiting{child.output.get(), POLLIN, 0};

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -32,6 +33,8 @@ class Processes {
   ~Processes();
 
   void signal(int rank, int number);
+  // TCP ports that a rank listens on.
+  std::vector<std::uint16_t> ports(int rank) const;
   // Rank `rank` has said `text`; false when it has not within the limit.
   bool says(int rank, const std::string& text,
             std::chrono::milliseconds limit = std::chrono::seconds(20));
