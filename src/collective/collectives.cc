@@ -209,8 +209,9 @@ Status reduce(Group& group, ConstBuffer data, Buffer result, int root,
       return collective::showAll(
           turn, data.bytes(), bytes, [&](int) { return bytes; },
           [&](std::size_t begin, std::size_t end, std::span<const std::byte* const> at) {
+            if (!mine) return;
             std::byte* const out = result.data() + begin;
-            if (mine) fold(at, std::span(&out, 1), (end - begin) / elementSize);
+            fold(at, std::span(&out, 1), (end - begin) / elementSize);
           });
     }
     // The direct way, with the folded chunks going to the root alone.

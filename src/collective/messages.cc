@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace colla::collective {
 namespace {
@@ -10,8 +11,10 @@ namespace {
 using namespace std::chrono_literals;
 
 // How long after a deadline a rank still listens for one that knows better who is to blame: the
-// peer it waited for may itself have waited for somebody else, and gives up at the same time.
-constexpr auto kBlameGrace = 200ms;
+// peers it waited for may themselves have waited for somebody else. Who waited for a single peer
+// knows best, and speaks first.
+constexpr auto kSingleGrace = 100ms;
+constexpr auto kManyGrace = 400ms;
 
 }  // namespace
 
@@ -67,9 +70,14 @@ Status Messages::explain(const Status& status) {
     }
   }
   if (status.code() == StatusCode::kTimeout) {
-    const Deadline grace = Deadline::after(kBlameGrace);
+    std::set<int> suspects;
+    for (const transport::Request* request : pending_) {
+      if (!request->status().ok()) suspects.insert(request->peer());
+    }
+    const Deadline grace = Deadline::after(suspects.size() == 1 ? kSingleGrace : kManyGrace);
     while (!grace.expired()) {
-      if (const Status better = options.transport->aborted(options.id); !better.ok()) return better;
+      const Status better = options.transport->aborted(options.id);
+      if (!better.ok() && better.peer() != options.members[options.rank]) return better;
       std::this_thread::sleep_for(1ms);
     }
   }

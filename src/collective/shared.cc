@@ -266,7 +266,8 @@ Status showAll(GroupCore::Turn& turn, std::span<const std::byte> source, std::si
     board.advance();
     COLLA_TRY(board.awaitAll(turn.deadline));
     for (int each = 0; each < ranks; ++each) {
-      at[each] = each == rank ? source.data() + begin : board.staging(each).data() + half;
+      const std::byte* const own = begin < source.size() ? source.data() + begin : nullptr;
+      at[each] = each == rank ? own : board.staging(each).data() + half;
     }
     consume(begin, end, at);
   }

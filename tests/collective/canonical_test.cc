@@ -3,9 +3,10 @@
 // contiguous assignment, every algorithm, every transport, against a plain reference.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "colla/slices.h"
@@ -71,7 +72,7 @@ std::vector<std::vector<int>> assignments(int slices, int workers) {
 }
 
 bool sameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  return std::ranges::equal(std::as_bytes(std::span(a)), std::as_bytes(std::span(b)));
 }
 
 struct Plan {

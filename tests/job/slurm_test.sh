@@ -108,6 +108,8 @@ slurmd -D -N node2 >slurmd2.log 2>&1 &
 waitFor "both nodes" idle
 
 one=(srun -N 1 -n 3 --overcommit)
+# Uneven nodes would give their ranks different numbers of threads, which a job refuses.
+export COLLA_THREADS=1
 two=(srun -N 2 -n 3 --overcommit)
 three=("rank 0 of 3," "rank 1 of 3," "rank 2 of 3,")
 expect "srun on one node" 0 "${three[@]}" -- "${one[@]}" "${command[@]}"

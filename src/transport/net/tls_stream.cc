@@ -108,6 +108,10 @@ Result<Step> TlsStream::handshake() {
 
 Status TlsStream::lost(std::string_view doing) {
   broken_ = true;
+  return failure(doing);
+}
+
+Status TlsStream::failure(std::string_view doing) {
   const std::string detail = takeTlsError();
   if (errno_ != 0) {
     return {StatusCode::kPeerLost,
@@ -148,11 +152,11 @@ Status TlsStream::refreshKey() {
 }
 
 Result<std::size_t> TlsStream::write(std::span<const std::byte> data) {
-  if (broken_) return lost("earlier");
+  if (broken_ || unwritable_) return failure("earlier");
   if (data.empty()) return std::size_t{0};
   if (sealed_.size > 0 &&
       (data.size() < sealed_.size || crc32c(data.first(sealed_.size)) != sealed_.crc)) {
-    broken_ = true;
+    unwritable_ = true;
     return {StatusCode::kPeerLost,
             "the connection was given up: a message was withdrawn while it was being sent"};
   }
@@ -171,7 +175,10 @@ Result<std::size_t> TlsStream::write(std::span<const std::byte> data) {
       ++records_;
       continue;
     }
-    if (SSL_get_error(ssl_, outcome) != SSL_ERROR_WANT_WRITE) return lost("while writing");
+    if (SSL_get_error(ssl_, outcome) != SSL_ERROR_WANT_WRITE) {
+      unwritable_ = true;  // What the other side said before it left can still be read.
+      return failure("while writing");
+    }
     sealed_ = {size, crc32c(data.subspan(total, size))};
     break;
   }

@@ -47,14 +47,16 @@ class TlsStream final : public Stream {
   };
 
   Status lost(std::string_view doing);
+  Status failure(std::string_view doing);
   Status refreshKey();
 
   std::shared_ptr<const TlsContext> context_;
   UniqueFd fd_;
   SSL* ssl_ = nullptr;
-  int errno_ = 0;        // Of the last system call that failed.
-  bool ended_ = false;   // The other side closed the connection.
-  bool broken_ = false;  // Nothing more can be done with ssl_.
+  int errno_ = 0;            // Of the last system call that failed.
+  bool ended_ = false;       // The other side closed the connection.
+  bool broken_ = false;      // Nothing more can be done with ssl_.
+  bool unwritable_ = false;  // It can only be read.
   bool wrongKey_ = false;
   Sealed sealed_;
   std::uint64_t records_ = 0;  // Written with the present key.
