@@ -1,0 +1,47 @@
+#include "data/gather.h"
+
+#include <cstring>
+
+namespace colla::data {
+namespace {
+
+// A division per pixel would cost several times as much as all else. Instead 1/255 is the sum of a
+// part with 16 bits, whose product with a byte is exact, and the rest: the last addition is then
+// the only one that rounds noticeably, and it does so as the division would.
+constexpr float kHigh = 0x1.0102p-8F;
+constexpr auto kLow = static_cast<float>(1.0 / 255.0 - kHigh);
+constexpr float unitOf(int byte) {
+  const auto value = static_cast<float>(byte);
+  return value * kHigh + value * kLow;
+}
+
+constexpr bool roundsLikeDivision() {
+  for (int byte = 0; byte < 256; ++byte) {
+    if (unitOf(byte) != static_cast<float>(byte) / 255.0F) return false;
+  }
+  return true;
+}
+static_assert(roundsLikeDivision());
+
+}  // namespace
+
+void gatherRows(const std::byte* rows, std::size_t rowBytes, std::span<const std::int64_t> indices,
+                std::byte* result) {
+  if (rowBytes == sizeof(std::int64_t)) {  // Labels: a call of memcpy each would cost more.
+    for (const std::int64_t index : indices) {
+      std::memcpy(result, rows + index * sizeof(std::int64_t), sizeof(std::int64_t));
+      result += sizeof(std::int64_t);
+    }
+    return;
+  }
+  for (const std::int64_t index : indices) {
+    std::memcpy(result, rows + index * rowBytes, rowBytes);
+    result += rowBytes;
+  }
+}
+
+void scaleToUnit(const std::uint8_t* bytes, std::size_t count, float* result) {
+  for (std::size_t i = 0; i < count; ++i) result[i] = unitOf(bytes[i]);
+}
+
+}  // namespace colla::data
