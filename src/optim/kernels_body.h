@@ -15,10 +15,11 @@ namespace {
 inline float squareRoot(float value) { return __builtin_sqrtf(value); }
 inline double squareRoot(double value) { return __builtin_sqrt(value); }
 
-// A NaN on either side is the result.
+// A NaN on the right is the result. (The maximum is on the left: it is NaN only when the average on
+// the right has become NaN, which it then stays.)
 template <typename T>
 T larger(T left, T right) {
-  return ((left > right) | (left != left)) ? left : right;
+  return left > right ? left : right;
 }
 
 // One place of all the arrays, in registers.

@@ -1,11 +1,13 @@
 // Options that between them take every path through the update rule, and states to run it on.
 #pragma once
 
+#include <bit>
 #include <cmath>
-#include <cstring>
+#include <cstdint>
 #include <limits>
 #include <random>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "colla/optimizer.h"
@@ -101,7 +103,8 @@ std::vector<T> awkwardValues(std::mt19937& random, std::size_t count) {
 template <typename T>
 bool sameBits(T left, T right) {
   if (std::isnan(left) || std::isnan(right)) return std::isnan(left) && std::isnan(right);
-  return std::memcmp(&left, &right, sizeof(T)) == 0;
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  return std::bit_cast<Bits>(left) == std::bit_cast<Bits>(right);
 }
 
 template <typename T>

@@ -77,6 +77,23 @@ TYPED_TEST(UpdateRuleTest, AdamCorrectsItsBias) {
   EXPECT_EQ(tensor.parameter[2], 0);
 }
 
+// A NaN is not lost on its way, not even in a maximum.
+TYPED_TEST(UpdateRuleTest, NanReachesTheParameterAndStays) {
+  for (const auto& options : allOptions()) {
+    const auto rule = UpdateRule::make(options);
+    Tensor<TypeParam> tensor(*rule, 9);
+    tensor.gradient = std::vector<TypeParam>(9, 1);
+    for (std::int64_t step = 1; step <= 3; ++step) {
+      tensor.gradient[4] = step == 2 ? std::numeric_limits<TypeParam>::quiet_NaN() : TypeParam(1);
+      tensor.apply(*rule, {.step = step, .lr = 0.1});
+      for (std::size_t i = 0; i < tensor.size(); ++i) {
+        EXPECT_EQ(std::isnan(tensor.parameter[i]), i == 4 && step >= 2) << toString(options);
+      }
+      for (const auto& slot : tensor.slots) EXPECT_EQ(std::isnan(slot[4]), step >= 2);
+    }
+  }
+}
+
 // A scale of 1 and a weight decay of 0 leave a gradient as it is, -0.0 and all.
 TYPED_TEST(UpdateRuleTest, GradientsArriveAsTheyAre) {
   std::mt19937 random(1);
