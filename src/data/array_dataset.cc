@@ -52,8 +52,7 @@ ArrayDataset::ArrayDataset(std::string title, std::vector<ArrayField> fields, st
 std::vector<Field> ArrayDataset::fields() const {
   std::vector<Field> fields;
   for (const auto& [name, array, scaleToUnit] : fields_) {
-    fields.push_back(
-        {name, scaleToUnit ? DataType::kFloat32 : array.type(), shapeOfRow(array)});
+    fields.push_back({name, scaleToUnit ? DataType::kFloat32 : array.type(), shapeOfRow(array)});
   }
   return fields;
 }

@@ -23,8 +23,8 @@ constexpr bool roundsLikeDivision() {
 }
 static_assert(roundsLikeDivision());
 
-// Rows of a shuffled epoch lie anywhere, and the processor can't guess where the next one is: tell it
-// while there is still a row to copy. It finds the rest of a long row by itself.
+// Rows of a shuffled epoch lie anywhere, and the processor can't guess where the next one is: tell
+// it while there is still a row to copy. It finds the rest of a long row by itself.
 constexpr std::size_t kRowsAhead = 2;
 constexpr std::size_t kPrefetched = 1024;
 constexpr std::size_t kCacheLine = 64;
