@@ -16,8 +16,8 @@ namespace colla {
 // Starts on a 64-byte boundary, always: matrix products were seen to give other bits elsewhere.
 //
 // Cheap to copy: copies share the memory, which is freed with the last of them. It may be a part of
-// a data set's own memory, so whoever got an Array from a data set only reads it. As safe in threads
-// as the memory itself.
+// a data set's own memory, so whoever got an Array from a data set only reads it. As safe in
+// threads as the memory itself.
 class Array {
  public:
   static constexpr std::size_t kAlignment = 64;

@@ -15,7 +15,8 @@ namespace colla {
 struct ArrayField {
   std::string name;
   Array array;
-  // Bytes 0 … 255 are given out as float32 0 … 1 (value / 255, correctly rounded); `array` is uint8.
+  // Bytes 0 … 255 are given out as float32 0 … 1 (value / 255, correctly rounded); `array` is
+  // uint8.
   bool scaleToUnit = false;
 };
 

@@ -18,8 +18,8 @@
 
 namespace colla {
 
-// Some samples: one Array for each field, its first dimension the samples. By convention inputs come
-// first and the target last; a class is an int64.
+// Some samples: one Array for each field, its first dimension the samples. By convention inputs
+// come first and the target last; a class is an int64.
 using Batch = std::vector<Array>;
 
 // What each sample has one of.

@@ -110,7 +110,8 @@ Result<Array> ArrayPool::allocate(DataType type, std::vector<std::int64_t> shape
     COLLA_TRY_ASSIGN(block.memory, newMemory(block.capacity));
   }
   std::byte* data = block.memory.get();
-  // The last Array that holds the block brings it back. The pool's state lives as long as its blocks.
+  // The last Array that holds the block brings it back. The pool's state lives as long as its
+  // blocks.
   std::shared_ptr<void> owner(block.memory.release(),
                               [state = state_, capacity = block.capacity](std::byte* memory) {
                                 state->giveBack({Memory(memory), capacity});

@@ -52,8 +52,7 @@ ArrayDataset::ArrayDataset(std::string title, std::vector<ArrayField> fields, st
 std::vector<Field> ArrayDataset::fields() const {
   std::vector<Field> fields;
   for (const auto& [name, array, scaleToUnit] : fields_) {
-    fields.push_back(
-        {name, scaleToUnit ? DataType::kFloat32 : array.type(), shapeOfRow(array)});
+    fields.push_back({name, scaleToUnit ? DataType::kFloat32 : array.type(), shapeOfRow(array)});
   }
   return fields;
 }
@@ -81,21 +80,16 @@ Result<Array> ArrayDataset::readField(const ArrayField& field,
   const Array& all = field.array;
   std::vector<std::int64_t> shape = all.shape();
   shape.front() = static_cast<std::int64_t>(indices.size());
-  const std::size_t perRow = all.count() / all.rows();
-  const std::size_t rowBytes = perRow * sizeOf(all.type());
+  const std::size_t rowBytes = all.bytes().size() / all.rows();
   const std::size_t offset = indices.empty() ? 0 : indices.front() * rowBytes;
 
   if (field.scaleToUnit) {
     COLLA_TRY_ASSIGN(Array batch, pool_.allocate(DataType::kFloat32, std::move(shape)));
-    const auto bytes = all.as<std::uint8_t>();
     float* result = batch.as<float>().data();
     if (consecutive) {
-      data::scaleToUnit(bytes.data() + offset, indices.size() * perRow, result);
-      return batch;
-    }
-    for (const std::int64_t index : indices) {
-      data::scaleToUnit(bytes.data() + index * perRow, perRow, result);
-      result += perRow;
+      data::scaleToUnit(all.data() + offset, batch.count(), result);
+    } else {
+      data::gatherRowsAsUnit(all.data(), rowBytes, indices, result);
     }
     return batch;
   }

@@ -11,7 +11,10 @@ namespace colla::data {
 void gatherRows(const std::byte* rows, std::size_t rowBytes, std::span<const std::int64_t> indices,
                 std::byte* result);
 
-// `result` = bytes / 255, correctly rounded.
-void scaleToUnit(const std::uint8_t* bytes, std::size_t count, float* result);
+// The same from rows of `rowBytes` bytes, each given out as byte / 255, correctly rounded.
+void gatherRowsAsUnit(const std::byte* rows, std::size_t rowBytes,
+                      std::span<const std::int64_t> indices, float* result);
+// The same for `count` bytes that lie one behind the other.
+void scaleToUnit(const std::byte* bytes, std::size_t count, float* result);
 
 }  // namespace colla::data

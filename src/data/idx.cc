@@ -42,11 +42,11 @@ Result<std::vector<std::int64_t>> readHeader(GzipReader& reader, std::string_vie
                               name, std::to_integer<int>(zero), std::to_integer<int>(alsoZero)));
   }
   if (type != kUnsignedByte || std::to_integer<int>(count) != dimensions) {
-    return Status(StatusCode::kIo,
-                  fmt::format("{}: holds elements of type 0x{:02x} in {} dimensions; expected "
-                              "unsigned bytes (0x08) in {}: is it another file, renamed?",
-                              name, std::to_integer<int>(type), std::to_integer<int>(count),
-                              dimensions));
+    return Status(
+        StatusCode::kIo,
+        fmt::format("{}: holds elements of type 0x{:02x} in {} dimensions; expected "
+                    "unsigned bytes (0x08) in {}: is it another file, renamed?",
+                    name, std::to_integer<int>(type), std::to_integer<int>(count), dimensions));
   }
   std::vector<std::int64_t> shape;
   for (int i = 0; i < dimensions; ++i) {

@@ -88,7 +88,7 @@ class Loader {
   // Batches [0, taken_) were given out, [taken_, claimed_) are being read or lie in their slots.
   std::int64_t taken_ COLLA_GUARDED_BY(mutex_) = 0;
   std::int64_t claimed_ COLLA_GUARDED_BY(mutex_) = 0;
-  int idle_ COLLA_GUARDED_BY(mutex_) = 0;  // Threads that wait for space.
+  int idle_ COLLA_GUARDED_BY(mutex_) = 0;          // Threads that wait for space.
   bool waiting_ COLLA_GUARDED_BY(mutex_) = false;  // The caller waits for its batch.
   bool stopping_ COLLA_GUARDED_BY(mutex_) = false;
   // Batch n lies in slot n mod `ahead`.

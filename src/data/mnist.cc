@@ -25,8 +25,8 @@ std::optional<std::string> findFile(const std::string& folder, Part part, std::s
   for (const std::string_view end : {"", ".gz"}) {
     for (const char separator : {'-', '.'}) {
       const auto path =
-          std::filesystem::path(folder) / fmt::format("{}-{}{}idx{}-ubyte{}", prefixOf(part), what,
-                                                      separator, dimensions, end);
+          std::filesystem::path(folder) /
+          fmt::format("{}-{}{}idx{}-ubyte{}", prefixOf(part), what, separator, dimensions, end);
       std::error_code ignored;
       if (std::filesystem::exists(path, ignored)) return path.string();
     }

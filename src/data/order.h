@@ -43,9 +43,7 @@ class Order {
   static Result<Order> create(const OrderOptions& options);
 
   const OrderOptions& options() const { return options_; }
-  std::int64_t batchesPerEpoch() const {
-    return (options_.samples - 1) / options_.batch + 1;
-  }
+  std::int64_t batchesPerEpoch() const { return (options_.samples - 1) / options_.batch + 1; }
   Position position(std::int64_t step) const {
     return {step / batchesPerEpoch(), step % batchesPerEpoch()};
   }

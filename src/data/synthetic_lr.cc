@@ -52,9 +52,8 @@ Result<std::shared_ptr<const Dataset>> syntheticLr(std::int64_t samples, std::in
     }
   }
   std::string title = "synthetic:lr, " + std::string(toString(part)) + " part";
-  COLLA_TRY_ASSIGN(auto dataset,
-                   ArrayDataset::create(std::move(title),
-                                        {{"features", rows}, {"label", labels}}, 2));
+  COLLA_TRY_ASSIGN(auto dataset, ArrayDataset::create(std::move(title),
+                                                      {{"features", rows}, {"label", labels}}, 2));
   return std::shared_ptr<const Dataset>(std::move(dataset));
 }
 

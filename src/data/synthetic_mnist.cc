@@ -47,7 +47,7 @@ Pattern makePattern(Random& random) {
 void makeImage(const Pattern& pattern, Random& random, std::uint8_t* image) {
   const auto shiftX = static_cast<int>(random.below(2 * kMaxShift + 1));
   const auto shiftY = static_cast<int>(random.below(2 * kMaxShift + 1));
-  const int contrast = 128 + static_cast<int>(random.below(129));  // Of 256.
+  const int contrast = 96 + static_cast<int>(random.below(129));  // Of 256.
   for (int y = 0; y < kSide; ++y) {
     const int* row = pattern[y + shiftY].data() + shiftX;
     static_assert(kSide % 4 == 0);
@@ -67,7 +67,8 @@ void makeImage(const Pattern& pattern, Random& random, std::uint8_t* image) {
 
 Result<std::shared_ptr<const Dataset>> syntheticMnist(std::int64_t samples, Part part,
                                                       std::uint64_t seed) {
-  COLLA_TRY_ASSIGN(const Array images, Array::allocate(DataType::kUInt8, {samples, 1, kSide, kSide}));
+  COLLA_TRY_ASSIGN(const Array images,
+                   Array::allocate(DataType::kUInt8, {samples, 1, kSide, kSide}));
   COLLA_TRY_ASSIGN(const Array labels, Array::allocate(DataType::kInt64, {samples}));
   std::array<Pattern, kClasses> patterns{};
   for (int i = 0; i < kClasses; ++i) {
