@@ -2,12 +2,9 @@
 // exit code: 0, 2 for a usage error, 1 for other failures (`colla run` has more).
 #pragma once
 
-#include <string>
-#include <vector>
+#include "base/command_line.h"
 
 namespace colla::cli {
-
-using Arguments = std::vector<std::string>;
 
 // 1 means that the two differ; 2 is for all errors.
 int compareCommand(const Arguments& arguments);

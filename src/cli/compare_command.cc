@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "arguments.h"
+#include "base/command_line.h"
 #include "checkpoint/compare.h"
 #include "checkpoint/report.h"
 #include "checkpoint/source.h"

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "arguments.h"
+#include "base/command_line.h"
 #include "checkpoint/inspect.h"
 #include "checkpoint/report.h"
 #include "checkpoint/source.h"

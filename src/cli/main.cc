@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdio>
 
-#include "arguments.h"
+#include "base/command_line.h"
 #include "bench/command.h"
 #include "commands.h"
 
@@ -61,5 +61,5 @@ int main(const Arguments& arguments) {
 }  // namespace colla::cli
 
 int main(int argc, char** argv) {
-  return colla::cli::main(colla::cli::Arguments(argv + 1, argv + argc));
+  return colla::cli::main(colla::Arguments(argv + 1, argv + argc));
 }

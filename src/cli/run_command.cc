@@ -1,10 +1,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstdlib>
-#include <map>
 
-#include "arguments.h"
+#include "base/command_line.h"
 #include "base/config.h"
 #include "commands.h"
 #include "launch/run.h"
@@ -40,7 +38,6 @@ int runCommand(const Arguments& arguments) {
   double grace = 5;
   bool noPrefix = false;
   std::vector<std::string> environment;
-  std::string file;
   app.add_option("-n,--np", options.workers, "workers; also -np N")->required();
   app.add_option("--ps", options.servers, "parameter servers");
   app.add_option("--env", environment, "NAME=VALUE for every process; may be repeated")
@@ -51,13 +48,7 @@ int runCommand(const Arguments& arguments) {
   auto* timeoutOption = app.add_option("--timeout", timeout, "end the job after so many seconds");
   app.add_option("--grace", grace, "seconds that processes have to end by themselves (5)");
   app.add_flag("--no-prefix", noPrefix, "do not say before each line whose it is");
-  app.add_option("--config", file, "TOML file with settings; or COLLA_CONFIG");
-  std::map<std::string, std::string> values;
-  for (const Setting& setting : settings()) {
-    app.add_option(flagName(setting.name), values[std::string(setting.name)],
-                   std::string(setting.help))
-        ->group("Settings (or COLLA_NAME, or in the file)");
-  }
+  const SettingFlags settings(app);
 
   Arguments flags = arguments;
   options.command = takeCommand(app, flags);
@@ -82,12 +73,7 @@ int runCommand(const Arguments& arguments) {
   options.grace = milliseconds(grace);
   options.prefix = !noPrefix;
 
-  std::map<std::string, std::string> given;
-  for (const auto& [name, value] : values) {
-    if (app.get_option(flagName(name))->count() > 0) given[name] = value;
-  }
-  if (file.empty() && std::getenv("COLLA_CONFIG") != nullptr) file = std::getenv("COLLA_CONFIG");
-  auto config = Config::load(given, file, [](const char* name) { return std::getenv(name); });
+  auto config = settings.load();
   if (!config.ok()) return usageError(kName, config.status().message());
   options.config = *std::move(config);
   return launch::run(options);

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "arguments.h"
+#include "base/command_line.h"
 #include "base/config.h"
 #include "commands.h"
 

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "arguments.h"
+#include "base/command_line.h"
 #include "base/version.h"
 #include "commands.h"
 

@@ -1,11 +1,12 @@
-#include "arguments.h"
+#include "base/command_line.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
-namespace colla::cli {
+namespace colla {
 namespace {
 
 bool isFlag(std::string_view word) { return word.size() > 1 && word.front() == '-'; }
@@ -59,4 +60,23 @@ std::optional<int> parse(CLI::App& app, const Arguments& arguments) {
   return std::nullopt;
 }
 
-}  // namespace colla::cli
+SettingFlags::SettingFlags(CLI::App& app) : app_(app) {
+  app.add_option("--config", file_, "TOML file with settings; or COLLA_CONFIG");
+  for (const Setting& setting : colla::settings()) {
+    app.add_option(flagName(setting.name), values_[std::string(setting.name)],
+                   std::string(setting.help))
+        ->group("Settings (or COLLA_NAME, or in the file)");
+  }
+}
+
+Result<Config> SettingFlags::load() const {
+  std::map<std::string, std::string> given;
+  for (const auto& [name, value] : values_) {
+    if (app_.get_option(flagName(name))->count() > 0) given[name] = value;
+  }
+  const char* const file = std::getenv("COLLA_CONFIG");
+  return Config::load(given, file_.empty() && file != nullptr ? file : file_,
+                      [](const char* name) { return std::getenv(name); });
+}
+
+}  // namespace colla

@@ -1,14 +1,19 @@
-// What the commands have in common in reading their command line with CLI11.
+// What programs and commands have in common in reading their command line with CLI11.
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "commands.h"
+#include "base/config.h"
+#include "colla/status.h"
 
-namespace colla::cli {
+namespace colla {
+
+using Arguments = std::vector<std::string>;
 
 constexpr int kExitUsage = 2;
 
@@ -26,4 +31,18 @@ Arguments takeCommand(const CLI::App& app, Arguments& arguments);
 // --help, or after a usage error.
 std::optional<int> parse(CLI::App& app, const Arguments& arguments);
 
-}  // namespace colla::cli
+// A flag for every setting there is, and --config for the TOML file.
+class SettingFlags {
+ public:
+  // `app` must outlive it.
+  explicit SettingFlags(CLI::App& app);
+  // After parse(): flags, environment and file.
+  Result<Config> load() const;
+
+ private:
+  CLI::App& app_;
+  std::map<std::string, std::string> values_;
+  std::string file_;
+};
+
+}  // namespace colla

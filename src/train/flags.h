@@ -1,0 +1,43 @@
+// The command line of a training: flags that become TrainOptions, an optimizer and settings.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/command_line.h"
+#include "colla/trainer.h"
+
+namespace colla::train {
+
+class Flags {
+ public:
+  // `app` must outlive it, and this must stay where it is: the flags point here.
+  explicit Flags(CLI::App& app);
+  Flags(const Flags&) = delete;
+  Flags& operator=(const Flags&) = delete;
+
+  // After parse(). kInvalidArgument for values that can't be.
+  Result<TrainOptions> options(const Config& config) const;
+  Result<Config> config() const { return settings_.load(); }
+  // What the flags say of the optimizer replaces the program's own choice.
+  Status applyTo(Optimizer& optimizer) const;
+
+ private:
+  SettingFlags settings_;
+  TrainOptions options_;
+  std::string strategy_;
+  std::string schedule_;
+  std::string resume_;
+  std::string keep_;
+  std::string optimizer_;
+  std::optional<double> lr_;
+  std::optional<double> momentum_;
+  std::optional<double> weightDecay_;
+  std::int64_t warmup_ = 0;
+  bool noShuffle_ = false;
+  bool noEvaluation_ = false;
+  bool noNanGuard_ = false;
+  const CLI::Option* resumeOption_;
+};
+
+}  // namespace colla::train

@@ -1,0 +1,99 @@
+#include "train/run_plan.h"
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "checkpoint/directory.h"
+
+namespace colla::train {
+namespace {
+
+template <typename... Args>
+Status invalid(fmt::format_string<Args...> format, Args&&... args) {
+  return {StatusCode::kInvalidArgument, fmt::format(format, std::forward<Args>(args)...)};
+}
+
+Status checkNumbers(const TrainOptions& options) {
+  if (options.workers < 1) return invalid("--np is {}, but takes 1 or more", options.workers);
+  if (options.accumulate < 1) {
+    return invalid("--accumulate is {}, but takes 1 or more", options.accumulate);
+  }
+  if (options.slices && *options.slices < 1) {
+    return invalid("--slices is {}, but takes 1 or more", *options.slices);
+  }
+  if (options.threads && *options.threads < 1) {
+    return invalid("--threads is {}, but takes 1 or more", *options.threads);
+  }
+  if (options.batch && *options.batch < 1) {
+    return invalid("--batch is {}, but takes 1 or more", *options.batch);
+  }
+  if (options.batchPerWorker && *options.batchPerWorker < 1) {
+    return invalid("--batch-per-worker is {}, but takes 1 or more", *options.batchPerWorker);
+  }
+  if (options.batch && options.batchPerWorker) {
+    return invalid("give --batch (of all workers) or --batch-per-worker, not both");
+  }
+  if (options.epochs < 1) return invalid("--epochs is {}, but takes 1 or more", options.epochs);
+  if (options.steps && *options.steps < 1) {
+    return invalid("--steps is {}, but takes 1 or more", *options.steps);
+  }
+  if (!(options.clipNorm >= 0)) {
+    return invalid("--clip-norm is {}, but cannot be negative", options.clipNorm);
+  }
+  if (options.saveEvery < 0 || options.evalEvery < 0 || options.keep < 0 ||
+      !(options.saveSeconds >= 0)) {
+    return invalid("--save-every, --save-seconds, --eval-every and --keep cannot be negative");
+  }
+  if (options.resume && options.directory.empty()) {
+    return invalid("--resume needs --checkpoint-dir, the directory of the run to go on with");
+  }
+  return {};
+}
+
+// What the run that left the checkpoint was told, where this one was told nothing.
+Status takeOver(const TrainOptions& options, RunPlan& plan) {
+  const checkpoint::Directory directory(checkpointsOf(options.directory));
+  COLLA_TRY_ASSIGN(const auto loaded, options.resumeStep ? directory.load(*options.resumeStep)
+                                                         : directory.loadNewest());
+  const checkpoint::Manifest& manifest = loaded.manifest();
+  plan.resumeStep = manifest.step;
+  if (!options.slices) plan.slices = manifest.slices;
+  if (!options.threads) plan.threads = manifest.threads;
+  if (!options.seed) plan.seed = manifest.seed;
+  if (!options.batch && !options.batchPerWorker) plan.batch = manifest.globalBatch;
+  return {};
+}
+
+}  // namespace
+
+std::string checkpointsOf(const std::string& directory) { return directory + "/checkpoints"; }
+
+Result<RunPlan> makePlan(const TrainOptions& options, int workers) {
+  COLLA_TRY(checkNumbers(options));
+  RunPlan plan;
+  plan.options = options;
+  plan.workers = workers > 0 ? workers : options.workers;
+  if (workers > 0 && options.workers > 1 && options.workers != workers) {
+    return invalid("--np is {}, but {} processes were started", options.workers, workers);
+  }
+  plan.strategy = options.strategy.value_or(plan.workers > 1 ? Strategy::kAllreduce
+                                                             : Strategy::kSingle);
+  if (plan.strategy == Strategy::kSingle && plan.workers > 1) {
+    return invalid("--strategy single has one worker, not {}: use --slices for more slices",
+                   plan.workers);
+  }
+  plan.slices = options.slices.value_or(plan.workers * options.accumulate);
+  plan.threads = options.threads.value_or(0);
+  plan.seed = options.seed.value_or(1);
+  plan.batch = options.batchPerWorker ? *options.batchPerWorker * plan.workers
+                                      : options.batch.value_or(kDefaultBatch);
+  if (options.resume) COLLA_TRY(takeOver(options, plan));
+  if (plan.workers > plan.slices) {
+    return invalid("{} workers can't share {} slices: a worker runs at least one; start fewer "
+                   "workers or set --slices",
+                   plan.workers, plan.slices);
+  }
+  return plan;
+}
+
+}  // namespace colla::train

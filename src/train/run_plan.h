@@ -1,0 +1,35 @@
+// TrainOptions with every open question answered: by the user, by the checkpoint that a run
+// resumes from, or by a default.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "checkpoint/manifest.h"
+#include "colla/trainer.h"
+
+namespace colla::train {
+
+struct RunPlan {
+  TrainOptions options;
+  Strategy strategy = Strategy::kSingle;
+  int workers = 1;
+  int slices = 1;
+  int threads = 0;  // 0: the job's default, cores / workers.
+  std::uint64_t seed = 1;
+  std::int64_t batch = 100;  // Global.
+  // Of the checkpoint that the run resumes from.
+  std::optional<std::int64_t> resumeStep;
+};
+
+inline constexpr std::int64_t kDefaultBatch = 100;
+
+// Where a run directory keeps its checkpoints.
+std::string checkpointsOf(const std::string& directory);
+
+// `workers`: how many a launcher has started; 0 without one. kInvalidArgument, with the flag, for
+// what can't be.
+Result<RunPlan> makePlan(const TrainOptions& options, int workers);
+
+}  // namespace colla::train

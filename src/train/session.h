@@ -1,0 +1,69 @@
+// One worker's run, from the first step (or the checkpoint's) to the last: what TensorFlow's
+// MonitoredTrainingSession did.
+//
+// Every worker of a job runs one, with the same plan; worker 0 records and saves. All decisions that
+// workers must take together (to stop, to evaluate) follow from the step's number or from numbers
+// that they have summed together, so no worker waits for another in vain.
+//
+// To be used by one thread. Errors are thrown as colla::Error.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "checkpoint/saver.h"
+#include "colla/job.h"
+#include "colla/trainer.h"
+#include "data/loader.h"
+#include "data/order.h"
+#include "train/recorder.h"
+#include "train/replica.h"
+#include "train/run_plan.h"
+
+namespace colla::train {
+
+class Session {
+ public:
+  Session(Job& job, const Task& task, const RunPlan& plan);
+  ~Session();
+
+  Summary run();
+
+ private:
+  // A mean over several steps, weighted by samples.
+  struct Mean {
+    void add(const Outcome& outcome);
+    Outcome value() const;
+    Outcome sum;
+  };
+
+  bool records() const { return job_.rank() == 0; }
+  checkpoint::Manifest manifest(std::int64_t step) const;
+  void restore();
+  void save(std::int64_t step);
+  bool saveIsDue(std::int64_t step) const;
+  Outcome evaluate();
+  void guard(std::int64_t step, const Outcome& outcome) const;
+  observe::Section sectionAt(std::int64_t step) const;
+  bool endsSection(std::int64_t done) const;
+  Progress progressOf(std::int64_t step, const Outcome& outcome) const;
+
+  Job& job_;
+  const Task& task_;
+  const RunPlan& plan_;
+  std::shared_ptr<const Dataset> train_;
+  std::shared_ptr<const Dataset> test_;  // Null: there is none.
+  SliceMap map_;
+  std::optional<data::Order> order_;
+  std::int64_t total_ = 0;    // Steps, in all.
+  std::int64_t section_ = 0;  // Steps of a section, where training goes by steps.
+  std::unique_ptr<Replica> replica_;
+  std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<checkpoint::Saver> saver_;
+  std::int64_t first_ = 0;
+  std::int64_t saved_ = -1;  // Step of the newest checkpoint.
+  std::chrono::steady_clock::time_point savedAt_;
+};
+
+}  // namespace colla::train

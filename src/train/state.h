@@ -1,0 +1,18 @@
+// A replica as a checkpoint, and back.
+#pragma once
+
+#include "checkpoint/loaded.h"
+#include "checkpoint/saver.h"
+#include "colla/group.h"
+#include "train/replica.h"
+
+namespace colla::train {
+
+// Starts to save; the replica may go on when it returns. Throws colla::Error.
+void saveState(checkpoint::Saver& saver, const checkpoint::Manifest& manifest, Replica& replica);
+
+// Everybody's replica becomes what rank 0 has `loaded`; the others give null. Throws colla::Error
+// when model or optimizer do not fit.
+void restoreState(Group& group, Replica& replica, const checkpoint::Loaded* loaded);
+
+}  // namespace colla::train

@@ -1,0 +1,139 @@
+#include "colla/trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+#include "base/command_line.h"
+#include "base/log.h"
+#include "colla/error.h"
+#include "colla/job.h"
+#include "job/environment.h"
+#include "train/flags.h"
+#include "train/interrupt.h"
+#include "train/main.h"
+#include "train/run_plan.h"
+#include "train/session.h"
+
+namespace colla {
+namespace {
+
+constexpr std::array<std::pair<Strategy, std::string_view>, 3> kStrategies = {{
+    {Strategy::kSingle, "single"},
+    {Strategy::kMirrored, "mirrored"},
+    {Strategy::kAllreduce, "allreduce"},
+}};
+
+// What is thrown on the way becomes a Status again.
+template <typename Body>
+Result<Summary> caught(const Body& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    return error.status();
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    return {StatusCode::kInternal, "libtorch: " + text.substr(0, text.find('\n'))};
+  } catch (const std::bad_alloc&) {
+    return {StatusCode::kNoMemory, "no memory left"};
+  } catch (const std::exception& error) {
+    return {StatusCode::kInternal, error.what()};
+  }
+}
+
+// Worker 0 says for all what the bits depend on.
+void announce(const Task& task, const train::RunPlan& plan, const Job& job) {
+  log::info("{}: strategy {}, {} worker{}, {} slice{}, seed {}, {} thread{} per slice, batch {}{}",
+            task.name, toString(plan.strategy), job.size(), job.size() == 1 ? "" : "s",
+            job.slices(), job.slices() == 1 ? "" : "s", plan.seed, job.threads(),
+            job.threads() == 1 ? "" : "s", plan.batch,
+            plan.resumeStep ? fmt::format(", resuming from step {}", *plan.resumeStep) : "");
+}
+
+JobOptions jobOptions(const train::RunPlan& plan) {
+  JobOptions options;
+  options.torchVersion = TORCH_VERSION;
+  options.settings["slices"] = std::to_string(plan.slices);
+  if (plan.threads > 0) options.settings["threads"] = std::to_string(plan.threads);
+  return options;
+}
+
+Result<Summary> runWorker(Job& job, const Task& task, const train::RunPlan& plan) {
+  return caught([&] {
+    if (job.rank() == 0) announce(task, plan, job);
+    return train::Session(job, task, plan).run();
+  });
+}
+
+// One thread per replica. A worker that fails leaves the job, which ends the others.
+Result<Summary> runThreads(const Task& task, const train::RunPlan& plan) {
+  COLLA_TRY_ASSIGN(auto jobs, Job::inThreads(plan.workers, jobOptions(plan)));
+  std::vector<std::optional<Result<Summary>>> results(jobs.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    threads.emplace_back([&, i] {
+      results[i].emplace(runWorker(*jobs[i], task, plan));
+      jobs[i].reset();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  // The one that failed by itself tells more than those that lost it.
+  for (const bool lost : {false, true}) {
+    for (const auto& result : results) {
+      const StatusCode code = result->status().code();
+      const bool followed = code == StatusCode::kPeerLost || code == StatusCode::kGroupBroken;
+      if (!result->ok() && followed == lost) return result->status();
+    }
+  }
+  return **results[0];
+}
+
+}  // namespace
+
+std::string_view toString(Strategy strategy) {
+  return std::ranges::find(kStrategies, strategy, &std::pair<Strategy, std::string_view>::first)
+      ->second;
+}
+
+Result<Strategy> parseStrategy(std::string_view text) {
+  for (const auto& [strategy, name] : kStrategies) {
+    if (text == name) return strategy;
+  }
+  return {StatusCode::kInvalidArgument,
+          fmt::format("there is no strategy \"{}\": use single, mirrored or allreduce", text)};
+}
+
+Trainer::Trainer(Task task) : task_(std::move(task)) {}
+Trainer::~Trainer() = default;
+
+Result<Summary> Trainer::run(const TrainOptions& options) {
+  COLLA_TRY_ASSIGN(const job::Place place, job::readEnvironment([](const char* name) {
+                     return std::getenv(name);
+                   }));
+  COLLA_TRY_ASSIGN(const train::RunPlan plan,
+                   train::makePlan(options, place.launcher == "none" ? 0 : place.size));
+  const train::Interrupt interrupt;
+  if (plan.strategy == Strategy::kMirrored) return runThreads(task_, plan);
+  COLLA_TRY_ASSIGN(const auto job, Job::init(jobOptions(plan)));
+  if (job->size() != plan.workers) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("{} workers are wanted, but this process was started as one of {}",
+                        plan.workers, job->size())};
+  }
+  return runWorker(*job, task_, plan);
+}
+
+int Trainer::main(int argc, char** argv) {
+  const Arguments arguments(argv + 1, argv + argc);
+  const std::string program = argc > 0 ? argv[0] : task_.name;
+  CLI::App app(fmt::format("Trains {}.", task_.name), program);
+  train::Flags flags(app);
+  if (const auto exitCode = parse(app, arguments)) return *exitCode;
+  return train::runProgram(program, task_, flags);
+}
+
+}  // namespace colla
