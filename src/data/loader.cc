@@ -90,7 +90,7 @@ Result<Batch> Loader::take() {
       waiting_ = true;
       while (!slot.has_value()) ready_.wait(mutex_);
       waiting_ = false;
-      Result<Batch> batch = *std::move(slot);
+      Result<Batch> batch = std::move(*slot);
       slot.reset();
       ++taken_;
       wakeReaders();

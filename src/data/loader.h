@@ -5,9 +5,9 @@
 // same: nothing before it is read.
 //
 // With prefetch threads, at most `ahead` slice-batches are being read or lie ready at any moment.
-// Without, next() reads in the caller's thread. A hand-over between threads costs about as much
-// as gathering a hundred rows from memory, so data sets in memory are read in the caller's thread
-// unless asked otherwise, and threads are woken for several batches at once, not for each.
+// Without, next() reads in the caller's thread. Where all cores are busy, a hand-over between
+// threads can cost more than gathering a hundred rows from memory, so data sets in memory are read
+// in the caller's thread unless asked otherwise, and threads are woken for several batches at once.
 //
 // Thread safety: next() is for one thread at a time.
 #pragma once

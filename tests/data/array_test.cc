@@ -20,8 +20,8 @@ bool aligned(const Array& array) {
 }
 
 template <typename T>
-Array counting(std::vector<std::int64_t> shape) {
-  const Array array = *Array::allocate(dataTypeOf<T>(), std::move(shape));
+Array counting(const std::vector<std::int64_t>& shape) {
+  const Array array = *Array::allocate(dataTypeOf<T>(), shape);
   std::iota(array.as<T>().begin(), array.as<T>().end(), T{0});
   return array;
 }
