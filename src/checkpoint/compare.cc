@@ -31,9 +31,10 @@ void compareElements(const TensorView& a, const TensorView& b, TensorComparison&
                      std::uint64_t& first) {
   std::uint64_t largestUlp = 0;
   for (std::size_t i = 0; i < result.elements; ++i) {
+    const std::size_t at = i * sizeof(T);
+    if (std::memcmp(a.bytes.data() + at, b.bytes.data() + at, sizeof(T)) == 0) continue;
     const T x = loadElement<T>(a.bytes, i);
     const T y = loadElement<T>(b.bytes, i);
-    if (std::memcmp(&x, &y, sizeof(T)) == 0) continue;
     if (result.differing++ == 0) first = i;
     if constexpr (kIsFloat<T>) {
       if (std::isnan(valueOf(x)) || std::isnan(valueOf(y))) {

@@ -78,7 +78,7 @@ template <typename T>
 requires kIsFloat<T> std::uint64_t ulpsBetween(T a, T b) {
   using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t,
                                   std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>>;
-  constexpr auto kSign = static_cast<std::uint64_t>(Bits{1} << (sizeof(T) * 8 - 1));
+  constexpr std::uint64_t kSign = std::uint64_t{1} << (sizeof(T) * 8 - 1);
   const std::uint64_t bitsA = std::bit_cast<Bits>(a);
   const std::uint64_t bitsB = std::bit_cast<Bits>(b);
   const std::uint64_t farA = bitsA & (kSign - 1);

@@ -74,7 +74,7 @@ TEST_F(CheckpointCommandsTest, DifferencesWithinTheTolerance) {
 }
 
 TEST_F(CheckpointCommandsTest, ErrorsAreOneLineAndExitWithTwo) {
-  flipBit(path("b/checkpoints/step-00000005/model.safetensors"), 700);
+  flipBit(path("b/checkpoints/step-00000005/model.safetensors"), 150);
   for (const auto& [arguments, reason] : std::vector<std::pair<std::string, std::string>>{
            {"compare a", "B is required"},
            {"compare a gone", "there is no gone"},
@@ -107,7 +107,7 @@ TEST_F(CheckpointCommandsTest, Inspect) {
 }
 
 TEST_F(CheckpointCommandsTest, InspectSaysWhatIsWrongAndOffersWhatIsWhole) {
-  flipBit(path("a/checkpoints/step-00000006/optimizer.safetensors"), 700);
+  flipBit(path("a/checkpoints/step-00000006/optimizer.safetensors"), 150);
   const Outcome outcome = colla("inspect a");
   EXPECT_EQ(outcome.exitCode, 1);
   EXPECT_THAT(outcome.error, AllOf(HasSubstr("optimizer.safetensors is damaged"),
