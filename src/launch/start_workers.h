@@ -11,7 +11,8 @@
 // workers, and has no other work. All that `colla run` promises holds (launch/run.h), with these
 // differences: worker 0's standard output is passed on as it is, and is a terminal if the front's
 // is; after a first Ctrl-C the workers may take the time that they need to save and leave, and if
-// they do, the exit code is worker 0's.
+// they do with exit code 0 or 130 (128 + SIGINT), worker 0's is the front's. Any other code is a
+// failure.
 #pragma once
 
 #include <optional>
@@ -26,8 +27,8 @@ namespace colla::launch {
 struct StartOptions {
   int workers = 0;  // 0: as many as a launcher has started; without one, a single one.
   int servers = 0;
-  // Flags included: what was set there reaches the environment of the workers, or of this process
-  // if it goes on itself, so that Job::init() finds it.
+  // From Config::load(), flags included: what was set there reaches the environment of the workers,
+  // or of this process if it goes on itself, so that Job::init() finds it.
   Config config;
 };
 

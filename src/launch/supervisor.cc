@@ -63,6 +63,11 @@ Supervisor::Action Supervisor::kill() {
   return {Kind::kEnd};
 }
 
+bool Supervisor::isFailure(const End& end) const {
+  if (waitsPatiently()) return end.failed() && !isInterrupted(end);
+  return end.failed() && (phase_ == Phase::kRunning || phase_ == Phase::kServersLeft);
+}
+
 Supervisor::Action Supervisor::ended(int process, End end, TimePoint now) {
   auto& slot = ends_[static_cast<std::size_t>(process)];
   if (slot) return {};
@@ -71,9 +76,7 @@ Supervisor::Action Supervisor::ended(int process, End end, TimePoint now) {
   if (process < options_.workers) --workersLeft_;
   if (phase_ == Phase::kSettling) {
     if (isFault(end) && !isFault(*endOf(culprit_))) culprit_ = process;
-  } else if (end.failed() && (phase_ == Phase::kRunning || phase_ == Phase::kServersLeft)) {
-    settle(process, end, now);
-  } else if (waitsPatiently() && end.failed() && !isInterrupted(end)) {
+  } else if (isFailure(end)) {
     settle(process, end, now);
   } else if (waitsPatiently() && workersLeft_ == 0) {
     phaseEnds_ = now + options_.grace;  // Servers have nobody left to wait for.

@@ -90,6 +90,8 @@ class Supervisor {
   };
   void blame(Cause cause, int culprit, int value);
   void settle(int process, End end, TimePoint now);
+  // Nobody asked for that end.
+  bool isFailure(const End& end) const;
   bool waitsPatiently() const { return phase_ == Phase::kEnding && phaseEnds_ == TimePoint::max(); }
   Action ask(int signal, TimePoint now);
   Action kill();
