@@ -215,10 +215,7 @@ Status reduce(Group& group, ConstBuffer data, Buffer result, int root,
           });
     }
     // The direct way, with the folded chunks going to the root alone.
-    std::vector<Range> ranges(core.size());
-    for (int rank = 0; rank < core.size(); ++rank) {
-      ranges[rank] = collective::chunkOf(bytes, core.size(), rank);
-    }
+    const std::vector<Range> ranges = collective::chunksOf(bytes, core.size());
     const Range own = ranges[core.rank()];
     const auto chunk = std::make_unique_for_overwrite<std::byte[]>(own.size());
     COLLA_TRY(collective::reduceDirect(turn, core.tree(), std::span(&data, 1), options.op, ranges,
