@@ -43,5 +43,7 @@ Status exchangeMessages(GroupCore::Turn& turn, std::span<const std::span<const s
                         std::span<const std::span<std::byte>> incoming);
 // Every rank brings `part` bytes, which already stand at their place in `all`.
 Status allgatherMessages(GroupCore::Turn& turn, std::span<std::byte> all, std::size_t part);
+// Everybody with everybody, however many they are.
+Status allgatherDirect(GroupCore::Turn& turn, std::span<std::byte> all, std::size_t part);
 
 }  // namespace colla::collective

@@ -129,8 +129,7 @@ Status allreduceOver(GroupCore& group, const collective::SumTree& tree,
                  named == Algorithm::kAuto ? choose(group, tree, result.bytes().size()) : named);
     // Ranks that share memory look for each other's calls there, whatever the algorithm.
     if (group.board() != nullptr && algorithm != Algorithm::kShared) {
-      group.board()->draft(turn.sequence, turn.call);
-      COLLA_TRY(group.board()->arrive(turn.sequence, turn.deadline));
+      COLLA_TRY(group.board()->arrive(turn.sequence, turn.call, turn.deadline));
     }
     return runAllreduce({turn, tree, partials, result, options.op}, algorithm);
   });
@@ -142,8 +141,7 @@ Status barrier(Group& group, const CollectiveOptions& options) {
   GroupCore& core = group.core();
   return core.run({.operation = Operation::kBarrier}, options.timeout, {}, [&](Turn& turn) {
     if (core.board() == nullptr) return collective::barrierMessages(turn);
-    core.board()->draft(turn.sequence, turn.call);
-    return core.board()->arrive(turn.sequence, turn.deadline);
+    return core.board()->arrive(turn.sequence, turn.call, turn.deadline);
   });
 }
 

@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "collective/algorithms.h"
-#include "collective/messages.h"
 
 namespace colla {
 
@@ -22,28 +21,22 @@ Result<std::unique_ptr<GroupCore>> GroupCore::create(Options options, Deadline d
   return core;
 }
 
-Status GroupCore::connect(Deadline deadline) {
-  if (options_.transport->sharedMemory() == nullptr) return meet(deadline);
-  COLLA_TRY_ASSIGN(board_,
-                   collective::Board::create(*options_.transport, options_.id, options_.members,
-                                             options_.rank, options_.names, deadline));
-  return {};
-}
-
 // Links every rank to the others (few), or to enough of them that news spreads (many): when the
-// group breaks, everybody can be told.
-Status GroupCore::meet(Deadline deadline) {
+// group breaks, everybody can be told. Who maps another's memory must have heard from it before,
+// so those that share some are linked to all, however many they are.
+Status GroupCore::connect(Deadline deadline) {
   const transport::Call call = collective::encode(
       {.operation = collective::Operation::kSubgroup, .count = static_cast<std::uint64_t>(size())});
   Turn turn{*this, 0, call, deadline};
-  if (size() > collective::kFewRanks) return collective::barrierMessages(turn);
-  collective::Messages messages(turn);
-  for (int other = 0; other < size(); ++other) {
-    if (other == rank()) continue;
-    messages.recv(other, 0, {});
-    messages.send(other, 0, {});
-  }
-  return messages.wait();
+  transport::SharedMemory* const memory = options_.transport->sharedMemory();
+  if (memory == nullptr) return collective::allgatherMessages(turn, {}, 0);
+  COLLA_TRY_ASSIGN(
+      board_, collective::Board::create(*memory, options_.members, options_.rank, options_.names));
+  std::vector<transport::Place> places(options_.members.size());
+  places[rank()] = board_->place();
+  COLLA_TRY(collective::allgatherDirect(turn, std::as_writable_bytes(std::span(places)),
+                                        sizeof(transport::Place)));
+  return board_->open(places, call, deadline);
 }
 
 void GroupCore::close() {
@@ -93,8 +86,7 @@ void GroupCore::tellMembers(const Status& why) {
 // they do not, and so do they.
 Status GroupCore::meetRefused(Turn& turn) {
   if (board_ == nullptr) return collective::barrierMessages(turn);
-  board_->draft(turn.sequence, turn.call);
-  return board_->arrive(turn.sequence, turn.deadline);
+  return board_->arrive(turn.sequence, turn.call, turn.deadline);
 }
 
 void GroupCore::enqueue(std::function<Status()> operation, std::function<void(Status)> done) {

@@ -91,7 +91,6 @@ class GroupCore {
  private:
   explicit GroupCore(Options options);
   Status connect(Deadline deadline);
-  Status meet(Deadline deadline);
   void tellMembers(const Status& why);
   Status begin(Turn& turn);
   Status end(Status status);

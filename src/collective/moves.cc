@@ -108,14 +108,18 @@ Status exchangeMessages(GroupCore::Turn& turn, std::span<const std::span<const s
   return messages.wait();
 }
 
-Status allgatherMessages(GroupCore::Turn& turn, std::span<std::byte> all, std::size_t part) {
+Status allgatherDirect(GroupCore::Turn& turn, std::span<std::byte> all, std::size_t part) {
   const int ranks = turn.group.size();
-  if (ranks > kFewRanks && part < kLargePart) return allgatherBruck(turn, all, part);
   const std::vector<std::span<const std::byte>> outgoing(
       ranks, present(all.subspan(turn.group.rank() * part, part)));
   std::vector<std::span<std::byte>> incoming(ranks);
   for (int rank = 0; rank < ranks; ++rank) incoming[rank] = present(all.subspan(rank * part, part));
   return exchangeMessages(turn, outgoing, incoming);
+}
+
+Status allgatherMessages(GroupCore::Turn& turn, std::span<std::byte> all, std::size_t part) {
+  const bool direct = turn.group.size() <= kFewRanks || part >= kLargePart;
+  return direct ? allgatherDirect(turn, all, part) : allgatherBruck(turn, all, part);
 }
 
 }  // namespace colla::collective
