@@ -60,6 +60,17 @@ Result<int> slicesOf(const Config& config, const job::Place& place) {
   return static_cast<int>(wanted);
 }
 
+Result<int> threadsOf(const Config& config, const job::Place& place) {
+  const auto wanted = config.integer("threads");
+  if (wanted < 0 || wanted > 4096) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("{} is {}, but must be from 1 to 4096, or 0 for cores / workers",
+                        config.origin("threads"), wanted)};
+  }
+  if (wanted > 0) return static_cast<int>(wanted);
+  return std::max(1, job::usableCpus() / std::max(1, place.localSize));
+}
+
 GroupCore::Options worldOptions(const Config& config, const job::Place& place,
                                 const job::Connection& connection, Algorithm algorithm) {
   GroupCore::Options options;
@@ -92,10 +103,7 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
   COLLA_TRY_ASSIGN(state->place, job::readEnvironment(variable));
   const job::Place& place = state->place;
   COLLA_TRY_ASSIGN(state->slices, slicesOf(config, place));
-  state->threads = static_cast<int>(config.integer("threads"));
-  if (state->threads <= 0) {
-    state->threads = std::max(1, job::usableCpus() / std::max(1, place.localSize));
-  }
+  COLLA_TRY_ASSIGN(state->threads, threadsOf(config, place));
   const rendezvous::MemberId id{place.role, place.rank};
   log::setLevel(level);
   if (!place.alone()) {

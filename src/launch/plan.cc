@@ -77,7 +77,9 @@ Variables sharedVariables(const RunOptions& options, const Surroundings& surroun
     if (options.config.origin(setting.name) == "default") continue;
     variables[variableName(setting.name)] = options.config.value(setting.name);
   }
-  variables["OMP_NUM_THREADS"] = variables["MKL_NUM_THREADS"] = std::to_string(threads);
+  for (const char* name : {"COLLA_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"}) {
+    variables[name] = std::to_string(threads);
+  }
   return variables;
 }
 
@@ -123,7 +125,6 @@ Result<Plan> makePlan(const RunOptions& options, const Surroundings& surrounding
   place.host = plan.host;
   place.store = plan.store;
   place.secretHex = plan.secretHex;
-  place.threads = threads;
   for (const Role role : {Role::kWorker, Role::kServer}) {
     place.role = role;
     place.localSize = role == Role::kWorker ? options.workers : options.servers;
