@@ -24,8 +24,8 @@ Status reduceDirect(GroupCore::Turn& turn, const SumTree& tree,
                     std::span<const Range> ranges, std::byte* out,
                     const std::function<void(Range piece)>& ready);
 
-// Folds along the tree into `result` of rank 0; the others' is not used.
-Status reduceTree(const Reduction& reduction);
+// Folds along the tree into `result` of `root`; the others' is not used.
+Status reduceTree(const Reduction& reduction, int root);
 
 Status broadcastMessages(GroupCore::Turn& turn, std::span<std::byte> data, int root,
                          std::uint32_t firstStep = 0);

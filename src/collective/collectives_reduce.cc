@@ -139,6 +139,10 @@ Status reduce(Group& group, ConstBuffer data, Buffer result, int root,
             fold(at, std::span(&out, 1), (end - begin) / elementSize);
           });
     }
+    if (choose(core, core.tree(), bytes) == Algorithm::kTree) {
+      return collective::reduceTree({turn, core.tree(), std::span(&data, 1), result, options.op},
+                                    root);
+    }
     // The direct way, with the folded chunks going to the root alone.
     const std::vector<Range> ranges = collective::chunksOf(bytes, core.size());
     const Range own = ranges[core.rank()];
