@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
+#include "base/crc32c.h"
 #include "base/log.h"
 #include "collective/algorithms.h"
 
@@ -11,6 +14,14 @@ GroupCore::GroupCore(Options options)
     : options_(std::move(options)), tree_(collective::SumTree::ofRanks(size())) {}
 
 Result<std::unique_ptr<GroupCore>> GroupCore::create(Options options, Deadline deadline) {
+  if (options.ids == nullptr) options.ids = std::make_shared<GroupIds>();
+  // Silently: an abort with this number would break the other group.
+  if (!options.ids->claim(options.id)) {
+    return {StatusCode::kUnsupported,
+            fmt::format("the group would have the number of another one that is in use ({:08x}): "
+                        "give that one up first, or name the ranks in another order",
+                        options.id)};
+  }
   std::unique_ptr<GroupCore> core(new GroupCore(std::move(options)));
   if (core->size() == 1) return core;
   const Status status = core->connect(deadline);
@@ -37,6 +48,11 @@ Status GroupCore::connect(Deadline deadline) {
   COLLA_TRY(collective::allgatherDirect(turn, std::as_writable_bytes(std::span(places)),
                                         sizeof(transport::Place)));
   return board_->open(places, call, deadline);
+}
+
+GroupCore::~GroupCore() {
+  close();
+  options_.ids->release(options_.id);
 }
 
 void GroupCore::close() {
@@ -131,7 +147,10 @@ std::uint32_t GroupCore::nextMessage(bool outgoing, int peer, std::uint32_t tag)
 
 std::uint32_t GroupCore::nextSubgroup(const std::vector<int>& members) {
   const std::lock_guard lock(mutex_);
-  return subgroups_[members]++;
+  // The same on every member, because each of them has asked for these members as often.
+  const std::array<std::uint32_t, 2> seed = {options_.id, subgroups_[members]++};
+  return crc32c(std::as_bytes(std::span(members)), crc32c(std::as_bytes(std::span(seed)))) &
+         ~kMessageBit;
 }
 
 }  // namespace colla

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collective/collectives_fixture.h"
+#include "collective/group_core.h"
 
 namespace colla {
 namespace {
@@ -197,6 +198,27 @@ TEST_P(CollectivesTest, SubgroupsAreIndependent) {
     EXPECT_FALSE(group.subgroup(std::vector<int>{0, 0}).ok());
     EXPECT_FALSE(group.subgroup(std::vector<int>{ranks()}).ok());
     EXPECT_FALSE(group.subgroup(std::vector<int>{(group.rank() + 1) % ranks()}).ok());
+  });
+}
+
+// Numbers of subgroups are hashes, so two may have the same one: their messages must not mix.
+TEST_P(CollectivesTest, OfTwoGroupsWithOneNumberTheSecondIsRefused) {
+  run([&](Group& group) {
+    GroupCore::Options options = group.core().options();
+    const auto refused = GroupCore::create(options, Deadline::after(20s));
+    EXPECT_EQ(refused.status().code(), StatusCode::kUnsupported) << refused.status();
+    EXPECT_THAT(std::string(refused.status().message()), HasSubstr("another one that is in use"));
+    std::vector<std::int32_t> data(10, 1);
+    COLLA_ASSERT_OK(allreduce(group, data));
+    EXPECT_EQ(data[0], ranks());
+
+    // Who has given it up leaves it to the next.
+    options.id = 2;
+    for (int round = 0; round < 2; ++round) {
+      const auto core = GroupCore::create(options, Deadline::after(20s));
+      ASSERT_TRUE(core.ok()) << core.status();
+      meetOutside();
+    }
   });
 }
 
