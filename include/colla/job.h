@@ -11,8 +11,10 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "colla/bucket.h"
 #include "colla/collectives.h"
@@ -26,12 +28,19 @@ struct JobOptions {
   // The version of libtorch that the program runs on; empty for one without. Every process of a
   // job must have the same.
   std::string torchVersion;
+  // Settings that the program chose, by name: stronger than the environment and the TOML file, as
+  // flags are.
+  std::map<std::string, std::string> settings;
 };
 
 class Job {
  public:
   // Reads the environment, meets the other processes and connects to them.
   static Result<std::unique_ptr<Job>> init(const JobOptions& options = {});
+  // A job whose workers are threads of this process: one Job for each of them. Refused where the
+  // environment says that this process is one of several.
+  static Result<std::vector<std::unique_ptr<Job>>> inThreads(int workers,
+                                                             const JobOptions& options = {});
   // Leaves the job. Peers that still wait for this process see it as lost. Groups and buckets of
   // the job must be gone before.
   ~Job();

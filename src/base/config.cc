@@ -158,9 +158,10 @@ Result<Config> Config::load(const std::map<std::string, std::string>& flags,
   return config;
 }
 
-Result<Config> Config::fromEnvironment() {
+Result<Config> Config::fromEnvironment(const std::map<std::string, std::string>& flags) {
   const char* file = std::getenv("COLLA_CONFIG");
-  return load({}, file == nullptr ? "" : file, [](const char* name) { return std::getenv(name); });
+  return load(flags, file == nullptr ? "" : file,
+              [](const char* name) { return std::getenv(name); });
 }
 
 const Config::Value& Config::at(std::string_view name, SettingType type) const {

@@ -43,8 +43,8 @@ class Config {
   // `file` may be empty. `environment` is std::getenv outside of tests.
   static Result<Config> load(const std::map<std::string, std::string>& flags,
                              const std::string& file, const Environment& environment);
-  // The environment and the file it names, with no flags: what a library user gets.
-  static Result<Config> fromEnvironment();
+  // The environment and the file it names, below `flags`: what a library user gets.
+  static Result<Config> fromEnvironment(const std::map<std::string, std::string>& flags = {});
 
   // `name` must be in settings(), and its type must fit.
   std::string text(std::string_view name) const;

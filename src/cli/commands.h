@@ -9,6 +9,9 @@ namespace colla::cli {
 
 using Arguments = std::vector<std::string>;
 
+// 1 means that the two differ; 2 is for all errors.
+int compareCommand(const Arguments& arguments);
+int inspectCommand(const Arguments& arguments);
 int runCommand(const Arguments& arguments);
 int settingsCommand(const Arguments& arguments);
 int versionCommand(const Arguments& arguments);

@@ -20,6 +20,8 @@ struct Command {
 
 constexpr std::array kCommands = {
     Command{"bench", "measure, and compare with other systems", bench::benchCommand},
+    Command{"compare", "tell whether two checkpoints have the same bits", compareCommand},
+    Command{"inspect", "show what is in a checkpoint", inspectCommand},
     Command{"run", "start a program as the processes of one job", runCommand},
     Command{"settings", "list all settings and their values", settingsCommand},
     Command{"version", "tell the version and what is built in", versionCommand},

@@ -1,6 +1,7 @@
 #include "collective/kernels.h"
 
 #include "base/check.h"
+#include "base/instruction_set.h"
 
 namespace colla::collective {
 
@@ -11,15 +12,6 @@ void baselineCopy(void* out, const void* in, std::size_t bytes);
 void avx2Copy(void* out, const void* in, std::size_t bytes);
 
 namespace {
-
-bool hasAvx2() {
-#if defined(__x86_64__)
-  static const bool has = __builtin_cpu_supports("avx2") != 0;
-  return has;
-#else
-  return false;
-#endif
-}
 
 const Kernels* find(DataType type, ReduceOp op) {
   return hasAvx2() ? avx2Kernels(type, op) : baselineKernels(type, op);

@@ -21,12 +21,6 @@ namespace tcp = transport::tcp;
 constexpr auto kSpinWithCores = 100us;
 constexpr auto kSpinWithout = 2us;
 
-std::chrono::microseconds spinOf(const Config& config, const Place& place) {
-  const auto wanted = config.integer("spin_us");
-  if (wanted >= 0) return std::chrono::microseconds(wanted);
-  return place.localSize <= usableCpus() ? kSpinWithCores : kSpinWithout;
-}
-
 tcp::Wire tcpWire(Wire wire) { return wire == Wire::kTcp ? tcp::Wire::kTls : tcp::Wire::kPlain; }
 
 // Where to listen: the interface that leads to the others, unless the user named one.
@@ -41,6 +35,12 @@ Result<std::string> listenAddress(const Config& config, const Place& place) {
 std::string_view key(Wire wire) { return wire == Wire::kShm ? "shm" : "tcp"; }
 
 }  // namespace
+
+std::chrono::microseconds spinOf(const Config& config, const Place& place) {
+  const auto wanted = config.integer("spin_us");
+  if (wanted >= 0) return std::chrono::microseconds(wanted);
+  return place.localSize <= usableCpus() ? kSpinWithCores : kSpinWithout;
+}
 
 Result<Wire> chooseWire(const Config& config, const Place& place) {
   const std::string name = config.text("transport");

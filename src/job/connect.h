@@ -1,6 +1,7 @@
 // From a place in a job to a transport that reaches its other processes.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -22,6 +23,9 @@ enum class Wire { kShm, kTcp, kTcpPlain };
 // By the setting `transport`; "auto" is shm on one host and tcp between hosts. kInvalidArgument
 // for an unknown name, or shm between hosts.
 Result<Wire> chooseWire(const Config& config, const Place& place);
+
+// How long a wait spins before it sleeps, by the setting `spin_us` or the cores at hand.
+std::chrono::microseconds spinOf(const Config& config, const Place& place);
 
 struct Connection {
   rendezvous::Membership membership;

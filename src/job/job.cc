@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <thread>
 
 #include "base/check.h"
 #include "base/config.h"
@@ -15,6 +17,7 @@
 #include "job/store_identity.h"
 #include "rendezvous/secret.h"
 #include "rendezvous/store_server.h"
+#include "transport/inproc/transport.h"
 #include "transport/shared_memory.h"
 
 namespace colla {
@@ -71,18 +74,19 @@ Result<int> threadsOf(const Config& config, const job::Place& place) {
   return std::max(1, job::usableCpus() / std::max(1, place.localSize));
 }
 
-GroupCore::Options worldOptions(const Config& config, const job::Place& place,
-                                const job::Connection& connection, Algorithm algorithm) {
+Result<GroupCore::Options> worldOptions(const Config& config, const job::Place& place,
+                                        const job::Connection& connection) {
   GroupCore::Options options;
+  COLLA_TRY_ASSIGN(options.algorithm, parseAlgorithm(config.text("algorithm")));
   options.transport = connection.transport.get();
   options.id = kWorldId;
   options.rank = place.rank;
   options.timeout = config.seconds("collective_timeout");
-  options.algorithm = algorithm;
   for (int rank = 0; rank < place.size; ++rank) {
     options.members.push_back(rank);
-    options.names.push_back(place.alone() ? fmt::format("rank {} on host {}", rank, place.host)
-                                          : connection.membership.members[rank].name());
+    const auto& members = connection.membership.members;
+    options.names.push_back(members.empty() ? fmt::format("rank {} on host {}", rank, place.host)
+                                            : members[rank].name());
   }
   return options;
 }
@@ -90,9 +94,8 @@ GroupCore::Options worldOptions(const Config& config, const job::Place& place,
 }  // namespace
 
 Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
-  COLLA_TRY_ASSIGN(const Config config, Config::fromEnvironment());
+  COLLA_TRY_ASSIGN(const Config config, Config::fromEnvironment(jobOptions.settings));
   COLLA_TRY_ASSIGN(const log::Level level, log::parseLevel(config.text("log")));
-  COLLA_TRY_ASSIGN(const Algorithm algorithm, parseAlgorithm(config.text("algorithm")));
   auto state = std::make_unique<State>();
   // A secret's file may also be named in the configuration's.
   const std::string secretFile = config.text("secret_file");
@@ -141,12 +144,65 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
                      job::connect(config, place, wire, secret, identity, *state->store, deadline));
   }
   if (place.role == Role::kWorker) {
-    COLLA_TRY_ASSIGN(
-        auto core,
-        GroupCore::create(worldOptions(config, place, state->connection, algorithm), deadline));
+    COLLA_TRY_ASSIGN(auto options, worldOptions(config, place, state->connection));
+    COLLA_TRY_ASSIGN(auto core, GroupCore::create(std::move(options), deadline));
     state->world = std::make_unique<Group>(std::move(core));
   }
   return std::unique_ptr<Job>(new Job(std::move(state)));
+}
+
+Result<std::vector<std::unique_ptr<Job>>> Job::inThreads(int workers,
+                                                         const JobOptions& jobOptions) {
+  COLLA_TRY_ASSIGN(const Config config, Config::fromEnvironment(jobOptions.settings));
+  COLLA_TRY_ASSIGN(const log::Level level, log::parseLevel(config.text("log")));
+  COLLA_TRY_ASSIGN(job::Place place,
+                   job::readEnvironment([](const char* name) { return std::getenv(name); }));
+  if (!place.alone()) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("workers as threads need a process of its own, but {} started {} of them",
+                        place.launcher, place.size + place.servers)};
+  }
+  if (workers < 1) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("a job has at least one worker, not {}", workers)};
+  }
+  log::setLevel(level);
+  place.size = place.localSize = workers;
+
+  transport::Options options;
+  options.jobId = "threads";
+  options.spin = job::spinOf(config, place);
+  for (int rank = 0; rank < workers; ++rank) {
+    options.peers.push_back({fmt::format("rank {} on host {}", rank, place.host), ""});
+  }
+  transport::inproc::Hub hub(workers);
+  std::vector<std::unique_ptr<Job>> jobs;
+  for (int rank = 0; rank < workers; ++rank) {
+    auto state = std::make_unique<State>();
+    state->place = place;
+    state->place.rank = state->place.localRank = options.self = rank;
+    COLLA_TRY_ASSIGN(state->slices, slicesOf(config, place));
+    COLLA_TRY_ASSIGN(state->threads, threadsOf(config, place));
+    COLLA_TRY_ASSIGN(state->connection.transport, hub.connect(options));
+    jobs.push_back(std::unique_ptr<Job>(new Job(std::move(state))));
+  }
+
+  // Making a group is meeting the others: each in a thread of its own.
+  const Deadline deadline = Deadline::after(config.seconds("start_timeout"));
+  std::vector<Status> statuses(workers);
+  const auto join = [&](State& state) -> Status {
+    COLLA_TRY_ASSIGN(auto group, worldOptions(config, state.place, state.connection));
+    COLLA_TRY_ASSIGN(auto core, GroupCore::create(std::move(group), deadline));
+    state.world = std::make_unique<Group>(std::move(core));
+    return {};
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < workers; ++rank) {
+    threads.emplace_back([&, rank] { statuses[rank] = join(*jobs[rank]->state_); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Status& status : statuses) COLLA_TRY(status);
+  return jobs;
 }
 
 Job::Job(std::unique_ptr<State> state) : state_(std::move(state)) {}

@@ -80,6 +80,7 @@ void Front::handleSignals(TimePoint now) {
       impatient_ = impatient_ || signal == SIGINT || signal == SIGTERM;
       continue;
     }
+    if (signal == SIGWINCH) output_.resize();
     act(supervisor_.signalled(signal, now));
     if (signal == SIGTSTP) kill(getpid(), SIGSTOP);
   }

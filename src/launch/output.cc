@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "launch/pseudo_terminal.h"
+
 namespace colla::launch {
 namespace {
 
@@ -62,12 +64,17 @@ void Sink::flush() {
   queue_.erase(0, sent);
 }
 
-Output::Output(const Plan& plan, bool prefix)
+Output::Output(const Plan& plan, const RunOptions& options)
     : sinks_{Sink(STDOUT_FILENO), Sink(STDERR_FILENO)},
-      printers_{LinePrinter(prefixes(plan, prefix, STDOUT_FILENO), isatty(STDOUT_FILENO) == 1),
-                LinePrinter(prefixes(plan, prefix, STDERR_FILENO), isatty(STDERR_FILENO) == 1)} {}
+      printers_{
+          LinePrinter(prefixes(plan, options.prefix, STDOUT_FILENO), isatty(STDOUT_FILENO) == 1),
+          LinePrinter(prefixes(plan, options.prefix, STDERR_FILENO), isatty(STDERR_FILENO) == 1)},
+      name_(options.name) {
+  if (options.verbatim) verbatim_.emplace(/*terminal=*/isatty(STDOUT_FILENO) == 1);
+}
 
-Result<Output> Output::create(const Plan& plan, const std::string& outputDir, bool prefix) {
+Result<Output> Output::create(const Plan& plan, const RunOptions& options) {
+  const std::string& outputDir = options.outputDir;
   if (!outputDir.empty()) {
     std::error_code error;
     std::filesystem::create_directories(outputDir, error);
@@ -76,7 +83,7 @@ Result<Output> Output::create(const Plan& plan, const std::string& outputDir, bo
               fmt::format("cannot make the folder {}: {}", outputDir, error.message())};
     }
   }
-  Output output(plan, prefix);
+  Output output(plan, options);
   for (std::size_t i = 0; i < plan.processes.size(); ++i) {
     for (const Stream stream : {kOut, kErr}) {
       Source source;
@@ -89,7 +96,17 @@ Result<Output> Output::create(const Plan& plan, const std::string& outputDir, bo
   return output;
 }
 
-Status Output::open(Source& source, const Plan& plan, const std::string& outputDir) {
+// A pipe or, for a process that should see a terminal, one of those.
+Status Output::connect(Source& source, const Plan& plan) {
+  if (isVerbatim(source) && isatty(STDOUT_FILENO) == 1) {
+    auto terminal = PseudoTerminal::like(STDOUT_FILENO);
+    if (terminal.ok()) {
+      source.reader = std::move(terminal->ours);
+      source.writer = std::move(terminal->theirs);
+      return {};
+    }
+    // Where there are none, in some containers, a pipe does as well.
+  }
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
     return {StatusCode::kIo, fmt::format("no pipe for the output of {} processes: {}",
@@ -97,6 +114,11 @@ Status Output::open(Source& source, const Plan& plan, const std::string& outputD
   }
   source.reader.reset(ends[0]);
   source.writer.reset(ends[1]);
+  return {};
+}
+
+Status Output::open(Source& source, const Plan& plan, const std::string& outputDir) {
+  COLLA_TRY(connect(source, plan));
   fcntl(source.reader.get(), F_SETFL, O_NONBLOCK);
   if (outputDir.empty()) return {};
   source.fileName = fmt::format("{}/{}.{}", outputDir,
@@ -107,6 +129,22 @@ Status Output::open(Source& source, const Plan& plan, const std::string& outputD
   if (source.file.valid()) return {};
   return {StatusCode::kIo,
           fmt::format("cannot write {}: {}", source.fileName, std::strerror(errno))};
+}
+
+bool Output::isVerbatim(const Source& source) const {
+  return verbatim_ && source.process == 0 && source.stream == kOut;
+}
+
+std::string& Output::lines(Stream stream) {
+  return verbatim_ && stream == kOut ? others_ : sinks_[stream].queue();
+}
+
+void Output::resize() {
+  for (const Source& source : sources_) {
+    if (isVerbatim(source) && source.reader.valid()) {
+      copyWindowSize(STDOUT_FILENO, source.reader.get());
+    }
+  }
 }
 
 int Output::writer(std::size_t process, Stream stream) const {
@@ -139,17 +177,33 @@ void Output::handle(const pollfd* polls, TimePoint now) {
     if (polls[sinks_.size() + i].revents != 0 || noMoreWriters_) read(*polled_[i], now);
   }
   for (const Stream stream : {kOut, kErr}) {
-    printers_[stream].tick(now, sinks_[stream].queue());
+    printers_[stream].tick(now, lines(stream));
     const bool more = std::ranges::any_of(sources_, [&](const Source& source) {
       return source.stream == stream && source.reader.valid();
     });
-    if (!more) printers_[stream].finish(sinks_[stream].queue());
-    Sink& sink = sinks_[stream];
+    if (!more) printers_[stream].finish(lines(stream));
+  }
+  merge();
+  for (Sink& sink : sinks_) {
     if (sink.error() == 0) {
       sink.flush();
     } else {
       sink.giveUp(sink.error());  // Drops what came in.
     }
+  }
+}
+
+// Puts the others' lines where they do not disturb what is passed on as it is.
+void Output::merge() {
+  if (!verbatim_) return;
+  std::string& out = sinks_[kOut].queue();
+  const bool more = std::ranges::any_of(
+      sources_, [&](const Source& source) { return isVerbatim(source) && source.reader.valid(); });
+  if (!more && !others_.empty()) verbatim_->interrupt(out);
+  verbatim_->interleave(others_, out);
+  // On a terminal both of our outputs end up in the same place.
+  if (!sinks_[kErr].empty() && isatty(STDOUT_FILENO) == 1 && isatty(STDERR_FILENO) == 1) {
+    verbatim_->interrupt(out);
   }
 }
 
@@ -160,7 +214,13 @@ void Output::read(Source& source, TimePoint now) {
     const std::string_view bytes(buffer.data(), static_cast<std::size_t>(size));
     store(source, bytes);
     source.tail.add(bytes);
-    printers_[source.stream].add(source.process, bytes, now, sinks_[source.stream].queue());
+    if (isVerbatim(source)) {
+      printers_[kOut].breakLine(others_);
+      merge();
+      verbatim_->add(bytes, others_, sinks_[kOut].queue());
+    } else {
+      printers_[source.stream].add(source.process, bytes, now, lines(source.stream));
+    }
     return;
   }
   const bool nothingNow = size < 0 && (errno == EAGAIN || errno == EINTR);
@@ -194,7 +254,7 @@ bool Output::done() const {
 
 void Output::say(const std::string& text) {
   printers_[kErr].breakLine(sinks_[kErr].queue());
-  sinks_[kErr].queue() += fmt::format("colla run: {}\n", text);
+  sinks_[kErr].queue() += fmt::format("{}: {}\n", name_, text);
 }
 
 const Tail& Output::tail(std::size_t process, Stream stream) const {

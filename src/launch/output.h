@@ -8,6 +8,7 @@
 #include <poll.h>
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "launch/plan.h"
 #include "launch/spawn.h"
 #include "launch/tail.h"
+#include "launch/verbatim.h"
 
 namespace colla::launch {
 
@@ -47,8 +49,8 @@ class Sink {
 
 class Output {
  public:
-  // Makes the pipes and, in `outputDir` if it is not empty, the files.
-  static Result<Output> create(const Plan& plan, const std::string& outputDir, bool prefix);
+  // Makes the pipes and, if the options name a directory, the files there.
+  static Result<Output> create(const Plan& plan, const RunOptions& options);
 
   // The writing ends for `process`, until closeWriters().
   int writer(std::size_t process, Stream stream) const;
@@ -69,6 +71,9 @@ class Output {
     return sinks_[kOut].error() != 0 ? sinks_[kOut].error() : sinks_[kErr].error();
   }
 
+  // Our terminal has another size: worker 0's gets it too.
+  void resize();
+
   // A message of our own, after what the processes said.
   void say(const std::string& text);
   const Tail& tail(std::size_t process, Stream stream) const;
@@ -83,13 +88,23 @@ class Output {
     std::string fileName;
     Tail tail;
   };
-  Output(const Plan& plan, bool prefix);
+  Output(const Plan& plan, const RunOptions& options);
   Status open(Source& source, const Plan& plan, const std::string& outputDir);
+  Status connect(Source& source, const Plan& plan);
+  // Whether the source is passed on as it is.
+  bool isVerbatim(const Source& source) const;
+  // Where lines of `stream` go.
+  std::string& lines(Stream stream);
+  void merge();
   void read(Source& source, TimePoint now);
   void store(Source& source, std::string_view bytes);
 
   std::array<Sink, 2> sinks_;
   std::array<LinePrinter, 2> printers_;
+  std::string name_;
+  // Worker 0's standard output, if that is passed on as it is, and what else should go to ours.
+  std::optional<Verbatim> verbatim_;
+  std::string others_;
   std::vector<Source> sources_;  // Two for each process.
   std::vector<Source*> polled_;
   bool noMoreWriters_ = false;

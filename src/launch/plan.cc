@@ -73,10 +73,7 @@ Variables sharedVariables(const RunOptions& options, const Surroundings& surroun
     variables[entry.substr(0, equals)] = entry.substr(equals + 1);
   }
   variables.erase("COLLA_CONFIG");  // Its contents follow, stronger places considered.
-  for (const Setting& setting : settings()) {
-    if (options.config.origin(setting.name) == "default") continue;
-    variables[variableName(setting.name)] = options.config.value(setting.name);
-  }
+  for (const auto& [name, value] : settingVariables(options.config)) variables[name] = value;
   for (const char* name : {"COLLA_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"}) {
     variables[name] = std::to_string(threads);
   }
@@ -87,6 +84,15 @@ Variables sharedVariables(const RunOptions& options, const Surroundings& surroun
 
 std::string Process::name() const { return fmt::format("{} {}", toString(role), rank); }
 std::string Process::fileName() const { return fmt::format("{}-{}", toString(role), rank); }
+
+std::vector<std::pair<std::string, std::string>> settingVariables(const Config& config) {
+  std::vector<std::pair<std::string, std::string>> variables;
+  for (const Setting& setting : settings()) {
+    if (config.origin(setting.name) == "default") continue;
+    variables.emplace_back(variableName(setting.name), config.value(setting.name));
+  }
+  return variables;
+}
 
 Result<Surroundings> Surroundings::here() {
   Surroundings result;
@@ -114,9 +120,9 @@ Result<Plan> makePlan(const RunOptions& options, const Surroundings& surrounding
   Variables chosen;
   for (const auto& [name, value] : options.environment) chosen[name] = value;
   const auto path = chosen.contains("PATH") ? chosen.find("PATH") : shared.find("PATH");
-  COLLA_TRY_ASSIGN(
-      plan.program,
-      findProgram(plan.arguments.front(), path == shared.end() ? "/usr/bin:/bin" : path->second));
+  COLLA_TRY_ASSIGN(plan.program,
+                   findProgram(options.program.empty() ? plan.arguments.front() : options.program,
+                               path == shared.end() ? "/usr/bin:/bin" : path->second));
 
   job::Place place;
   place.size = options.workers;

@@ -41,6 +41,9 @@ struct Surroundings {
   static Result<Surroundings> here();
 };
 
+// The settings that do not have their defaults, as variables.
+std::vector<std::pair<std::string, std::string>> settingVariables(const Config& config);
+
 // kInvalidArgument for options that make no sense; kNotFound or kRefused if the program cannot be
 // run. Threads per worker depend on the workers alone, so that a job has the same bits with and
 // without servers.

@@ -41,6 +41,15 @@ std::string stillRunning(const Supervisor& supervisor, const Plan& plan) {
   return text;
 }
 
+// Every process ended by itself, none was killed.
+bool allLeft(const Supervisor& supervisor, const Plan& plan) {
+  for (std::size_t i = 0; i < plan.processes.size(); ++i) {
+    const auto end = supervisor.endOf(static_cast<int>(i));
+    if (!end || end->killed) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string signalName(int signal) {
@@ -68,6 +77,10 @@ Report makeReport(const Supervisor& supervisor, const Plan& plan, const RunOptio
               missing ? kExitNotFound : kExitNotExecutable};
     }
     case Cause::kSignal:
+      // Worker 0 has said what there is to say.
+      if (options.patient && supervisor.value() == SIGINT && allLeft(supervisor, plan)) {
+        return {"", supervisor.endOf(0)->value};
+      }
       return {fmt::format("ended by {}", signalName(supervisor.value())), 128 + supervisor.value()};
     case Cause::kTimeout:
       return {fmt::format("the job did not end within {:g} s (--timeout) and was ended; still "

@@ -17,8 +17,8 @@
 namespace colla::launch {
 namespace {
 
-int complain(const Status& status, int exitCode) {
-  fmt::print(stderr, "colla run: {}\n", status.message());
+int complain(const RunOptions& options, const Status& status, int exitCode) {
+  fmt::print(stderr, "{}: {}\n", options.name, status.message());
   return exitCode;
 }
 
@@ -42,7 +42,8 @@ void raiseFileLimit(rlimit files) {
 UniqueFd takeSignals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT}) {
+  for (const int signal :
+       {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH}) {
     struct sigaction action {};
     if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) {
       sigaddset(&set, signal);
@@ -85,16 +86,16 @@ int exitCodeOf(const Status& planning) {
 int run(const RunOptions& options) {
   fillStandardDescriptors();
   const auto surroundings = Surroundings::here();
-  if (!surroundings.ok()) return complain(surroundings.status(), kExitFailure);
+  if (!surroundings.ok()) return complain(options, surroundings.status(), kExitFailure);
   const auto plan = makePlan(options, *surroundings);
-  if (!plan.ok()) return complain(plan.status(), exitCodeOf(plan.status()));
+  if (!plan.ok()) return complain(options, plan.status(), exitCodeOf(plan.status()));
 
   const Inherited inherited = Inherited::current();
   raiseFileLimit(inherited.files);
-  auto output = Output::create(*plan, options.outputDir, options.prefix);
-  if (!output.ok()) return complain(output.status(), kExitFailure);
+  auto output = Output::create(*plan, options);
+  if (!output.ok()) return complain(options, output.status(), kExitFailure);
   auto input = StdinPump::create();
-  if (!input.ok()) return complain(input.status(), kExitFailure);
+  if (!input.ok()) return complain(options, input.status(), kExitFailure);
   const UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
 
   // Whoever ran exec may have had children before: they are none of our business.
@@ -103,18 +104,19 @@ int run(const RunOptions& options) {
   UniqueFd signals = takeSignals();
 
   auto guardian = Guardian::create(commandsOf(*plan, *output, *input, null.get()), inherited);
-  if (!guardian.ok()) return complain(guardian.status(), kExitFailure);
+  if (!guardian.ok()) return complain(options, guardian.status(), kExitFailure);
   output->closeWriters();
   input->closeReader();
 
   // Only now: a process with threads should not fork.
   const auto store = serveStore(*plan);
-  if (!store.ok()) return complain(store.status(), kExitFailure);
+  if (!store.ok()) return complain(options, store.status(), kExitFailure);
 
   Supervisor supervisor({.workers = options.workers,
                          .servers = options.servers,
                          .timeout = options.timeout,
-                         .grace = options.grace},
+                         .grace = options.grace,
+                         .patient = options.patient},
                         Clock::real().now());
   Front front(*std::move(guardian), *output, *std::move(input), supervisor, std::move(signals),
               {before.begin(), before.end()});

@@ -16,6 +16,7 @@ struct RunOptions {
   int workers = 1;
   int servers = 0;
   std::vector<std::string> command;  // The program and its arguments.
+  std::string program;               // Its path, if it is not the first word of `command`.
   // For every process, stronger than what is inherited or computed.
   std::vector<std::pair<std::string, std::string>> environment;
   std::string outputDir;                             // Empty: no files.
@@ -23,6 +24,13 @@ struct RunOptions {
   // What processes get to end by themselves once they were asked to.
   std::chrono::milliseconds grace{5000};
   bool prefix = true;  // Say before each line whose it is.
+  // Except worker 0's standard output: it is passed on as it is and at once and, where ours is a
+  // terminal, it is one too.
+  bool verbatim = false;
+  // After a first Ctrl-C the processes get as long as they need, to save their work; a second one
+  // ends them. If all of them then leave by themselves, the exit code is worker 0's.
+  bool patient = false;
+  std::string name = "colla run";  // How our own messages begin.
   Config config;
 };
 
@@ -35,8 +43,8 @@ constexpr int kExitTimeout = 124;
 constexpr int kExitNotExecutable = 126;
 constexpr int kExitNotFound = 127;
 
-// Runs the job and returns the exit code for `colla run`: 0, the code of the first process that
-// failed (128 + n for signal n), or one of the above, after a line on standard error.
+// Runs the job and returns the exit code to end with: 0, the code of the first process that failed
+// (128 + n for signal n), or one of the above, after a line on standard error.
 //
 // To be called from a process with one thread. Changes the signal mask and makes this process the
 // reaper of its orphaned descendants, for good: the process should end soon after.

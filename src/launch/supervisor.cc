@@ -15,6 +15,11 @@ bool isFault(const End& end) {
   return end.killed && std::ranges::find(kFaults, end.value) != kFaults.end();
 }
 
+// It left because it was asked to, by its own handler or without one.
+bool isInterrupted(const End& end) {
+  return end.killed ? end.value == SIGINT : end.value == 128 + SIGINT;
+}
+
 }  // namespace
 
 bool endsJob(int signal) {
@@ -33,9 +38,16 @@ void Supervisor::blame(Cause cause, int culprit, int value) {
   cause_ = cause;
   culprit_ = culprit;
   value_ = value;
+  running_.clear();
   for (std::size_t i = 0; i < ends_.size(); ++i) {
     if (!ends_[i]) running_.push_back(static_cast<int>(i));
   }
+}
+
+void Supervisor::settle(int process, End end, TimePoint now) {
+  blame(Cause::kFailed, process, end.value);
+  phase_ = Phase::kSettling;
+  phaseEnds_ = now + std::min(options_.grace, kSettle);
 }
 
 Supervisor::Action Supervisor::ask(int signal, TimePoint now) {
@@ -60,9 +72,11 @@ Supervisor::Action Supervisor::ended(int process, End end, TimePoint now) {
   if (phase_ == Phase::kSettling) {
     if (isFault(end) && !isFault(*endOf(culprit_))) culprit_ = process;
   } else if (end.failed() && (phase_ == Phase::kRunning || phase_ == Phase::kServersLeft)) {
-    blame(Cause::kFailed, process, end.value);
-    phase_ = Phase::kSettling;
-    phaseEnds_ = now + std::min(options_.grace, kSettle);
+    settle(process, end, now);
+  } else if (waitsPatiently() && end.failed() && !isInterrupted(end)) {
+    settle(process, end, now);
+  } else if (waitsPatiently() && workersLeft_ == 0) {
+    phaseEnds_ = now + options_.grace;  // Servers have nobody left to wait for.
   }
   if (left_ == 0) return kill();  // Their own children may be left.
   if (workersLeft_ == 0 && phase_ == Phase::kRunning) {
@@ -80,11 +94,18 @@ Supervisor::Action Supervisor::notStarted(int process, int error) {
 Supervisor::Action Supervisor::signalled(int signal, TimePoint now) {
   if (phase_ == Phase::kKilling) return {};
   if (!endsJob(signal)) return {Kind::kSignal, signal};
+  const bool again = signal == SIGINT && interrupted_;
+  if (again || (signal == SIGINT && phase_ == Phase::kEnding)) return kill();
+  interrupted_ = interrupted_ || signal == SIGINT;
   if (phase_ == Phase::kEnding) {
-    return signal == SIGINT ? kill() : Action{Kind::kSignal, signal};
+    if (waitsPatiently()) phaseEnds_ = now + options_.grace;  // This one is less of a request.
+    return {Kind::kSignal, signal};
   }
+  const bool patient = options_.patient && signal == SIGINT && phase_ == Phase::kRunning;
   if (cause_ == Cause::kNone) blame(Cause::kSignal, -1, signal);
-  return ask(signal, now);
+  const Action action = ask(signal, now);
+  if (patient) phaseEnds_ = TimePoint::max();
+  return action;
 }
 
 Supervisor::Action Supervisor::outputLost(int error, TimePoint now) {

@@ -5,7 +5,9 @@
 // of ending, and what follows from it is none. A process that fails takes its peers along in no
 // time, sometimes before it has quite ended itself, so after a failure there is a moment for all of
 // them to end: one that was killed by a fault of its own is the culprit then, else the first one.
-// After that processes are asked to end, and have a grace period before they are killed.
+// After that processes are asked to end, and have a grace period before they are killed. An
+// interrupt that a patient job gets is a request, and nothing that goes wrong: processes may take
+// their time to follow it, and a failure meanwhile is a failure like any other.
 #pragma once
 
 #include <chrono>
@@ -44,6 +46,7 @@ class Supervisor {
     int servers = 0;
     std::optional<std::chrono::milliseconds> timeout;
     std::chrono::milliseconds grace{5000};
+    bool patient = false;  // No limit after a first INT.
   };
   struct Action {
     enum class Kind { kNothing, kSignal, kEnd };
@@ -59,8 +62,8 @@ class Supervisor {
   // Processes are numbered: workers by rank, then servers.
   Action ended(int process, End end, TimePoint now);
   Action notStarted(int process, int error);
-  // Signals that end a job begin its end; an INT after that kills at once. All others are only
-  // passed on.
+  // Signals that end a job begin its end; an INT after that kills at once, and so does a second
+  // one in any case. All others are only passed on.
   Action signalled(int signal, TimePoint now);
   Action outputLost(int error, TimePoint now);
   Action guardianLost();
@@ -86,6 +89,8 @@ class Supervisor {
     kKilling,
   };
   void blame(Cause cause, int culprit, int value);
+  void settle(int process, End end, TimePoint now);
+  bool waitsPatiently() const { return phase_ == Phase::kEnding && phaseEnds_ == TimePoint::max(); }
   Action ask(int signal, TimePoint now);
   Action kill();
 
@@ -93,6 +98,7 @@ class Supervisor {
   Phase phase_ = Phase::kRunning;
   TimePoint timeoutAt_ = TimePoint::max();
   TimePoint phaseEnds_ = TimePoint::max();
+  bool interrupted_ = false;  // By a first INT.
   Cause cause_ = Cause::kNone;
   int culprit_ = -1;
   int value_ = 0;

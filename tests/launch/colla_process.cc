@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pty.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,6 +41,13 @@ std::array<UniqueFd, 2> makePipe() {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
+winsize sizeOf(int columns) {
+  winsize size{};
+  size.ws_row = 24;
+  size.ws_col = static_cast<unsigned short>(columns);
+  return size;
+}
+
 int countOf(const std::string& text, const std::string& part) {
   int count = 0;
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
@@ -68,7 +76,7 @@ CollaProcess::CollaProcess(const std::vector<std::string>& arguments, const Opti
     : mark_(newMark()) {
   std::vector<std::string> words;
   if (!options.wrapper.empty()) words = {"/bin/sh", "-c", options.wrapper, "sh"};
-  words.emplace_back(COLLA_BINARY);
+  words.push_back(options.program);
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
@@ -77,7 +85,8 @@ CollaProcess::CollaProcess(const std::vector<std::string>& arguments, const Opti
 
   if (options.terminal) {
     int terminal = -1;
-    pid_ = forkpty(&terminal, nullptr, nullptr, nullptr);
+    const winsize size = sizeOf(options.columns);
+    pid_ = forkpty(&terminal, nullptr, nullptr, &size);
     if (pid_ == 0) {
       putenv(mark_.data());
       setenv("TERM", "xterm", 1);
@@ -105,6 +114,7 @@ CollaProcess::CollaProcess(const std::vector<std::string>& arguments, const Opti
   EXPECT_GT(pid_, 0);
   EXPECT_EQ(write(inWriter.get(), options.input.data(), options.input.size()),
             static_cast<ssize_t>(options.input.size()));
+  if (options.keepInput) inPipe_ = std::move(inWriter);
   outPipe_ = std::move(outReader);
   errPipe_ = std::move(errReader);
   if (options.readOutput) {
@@ -181,7 +191,13 @@ bool CollaProcess::says(const std::string& text, int times) {
 }
 
 void CollaProcess::type(const std::string& text) {
-  EXPECT_EQ(write(outPipe_.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  const int fd = inPipe_.valid() ? inPipe_.get() : outPipe_.get();
+  EXPECT_EQ(write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+}
+
+void CollaProcess::resize(int columns) {
+  const winsize size = sizeOf(columns);
+  EXPECT_EQ(ioctl(outPipe_.get(), TIOCSWINSZ, &size), 0);
 }
 
 void CollaProcess::closeOutput() { outPipe_.reset(); }

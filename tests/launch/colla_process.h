@@ -1,5 +1,5 @@
-// Runs the real `colla` for a test, with a mark in its environment that all of its processes
-// inherit: whatever carries it belongs to this run.
+// Runs the real `colla`, or another program, for a test, with a mark in its environment that all of
+// its processes inherit: whatever carries it belongs to this run.
 #pragma once
 
 #include <sys/types.h>
@@ -31,9 +31,12 @@ struct MarkedProcess {
 class CollaProcess {
  public:
   struct Options {
+    std::string program = COLLA_BINARY;
     std::string input = "";    // For its standard input.
+    bool keepInput = false;    // More may follow, by type().
     bool readOutput = true;    // Otherwise nobody reads its standard output.
     bool terminal = false;     // Its input and outputs are a terminal; out() has all it says.
+    int columns = 80;          // Of that terminal.
     std::string wrapper = "";  // A shell line that ends up running "$@".
   };
   explicit CollaProcess(const std::vector<std::string>& arguments);
@@ -54,8 +57,10 @@ class CollaProcess {
   std::string err();
   // Its standard output had `text` in it, in time.
   bool says(const std::string& text, int times = 1);
-  // On its terminal.
+  // On its terminal, or to an input that was kept.
   void type(const std::string& text);
+  // Its terminal's window.
+  void resize(int columns);
   // Its reader goes away.
   void closeOutput();
 
@@ -68,6 +73,7 @@ class CollaProcess {
   std::string mark_;
   pid_t pid_ = -1;
   bool waited_ = false;
+  UniqueFd inPipe_;
   UniqueFd outPipe_;
   UniqueFd errPipe_;
   Mutex mutex_;

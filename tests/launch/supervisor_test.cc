@@ -106,6 +106,64 @@ TEST_F(SupervisorTest, SignalIsPassedOnAndASecondInterruptKills) {
   EXPECT_EQ(job.value(), SIGINT);
 }
 
+class PatientTest : public SupervisorTest {
+ protected:
+  Supervisor interrupted(int workers, int servers = 0) {
+    Supervisor job(
+        {.workers = workers, .servers = servers, .timeout = {}, .grace = 5s, .patient = true},
+        at(0s));
+    EXPECT_EQ(job.signalled(SIGINT, at(1s)).signal, SIGINT);
+    EXPECT_EQ(job.nextDeadline(), TimePoint::max());
+    EXPECT_EQ(job.tick(at(24h)).kind, Kind::kNothing);
+    return job;
+  }
+};
+
+TEST_F(PatientTest, ProcessesLeaveInTheirOwnTime) {
+  Supervisor job = interrupted(4);
+  EXPECT_EQ(job.ended(1, well_, at(2s)).kind, Kind::kNothing);
+  EXPECT_EQ(job.ended(2, {.killed = true, .value = SIGINT}, at(2s)).kind, Kind::kNothing);
+  EXPECT_EQ(job.ended(3, {.killed = false, .value = 128 + SIGINT}, at(2s)).kind, Kind::kNothing);
+  EXPECT_EQ(job.nextDeadline(), TimePoint::max());
+  EXPECT_EQ(job.ended(0, well_, at(1h)).kind, Kind::kEnd);
+  EXPECT_EQ(job.cause(), Cause::kSignal);
+}
+
+TEST_F(PatientTest, SecondInterruptKills) {
+  Supervisor job = interrupted(2);
+  EXPECT_EQ(job.signalled(SIGINT, at(2s)).kind, Kind::kEnd);
+  EXPECT_EQ(job.cause(), Cause::kSignal);
+}
+
+TEST_F(PatientTest, FailureMeanwhileEndsTheOthers) {
+  Supervisor job = interrupted(3);
+  (void)job.ended(1, crashed_, at(10s));
+  EXPECT_EQ(job.cause(), Cause::kFailed);
+  EXPECT_EQ(job.culprit(), 1);
+  EXPECT_EQ(job.running(), (std::vector<int>{0, 2}));
+  EXPECT_EQ(job.tick(at(10200ms)).signal, SIGTERM);
+  EXPECT_EQ(job.tick(at(15200ms)).kind, Kind::kEnd);
+  Supervisor again = interrupted(3);
+  (void)again.ended(1, crashed_, at(10s));
+  EXPECT_EQ(again.signalled(SIGINT, at(10s)).kind, Kind::kEnd);
+}
+
+TEST_F(PatientTest, OtherSignalsAndServersHaveTheGracePeriod) {
+  Supervisor job = interrupted(2);
+  EXPECT_EQ(job.signalled(SIGTERM, at(2s)).signal, SIGTERM);
+  EXPECT_EQ(job.tick(at(7s)).kind, Kind::kEnd);
+  Supervisor withServers = interrupted(1, 1);
+  EXPECT_EQ(withServers.ended(0, well_, at(2s)).kind, Kind::kNothing);
+  EXPECT_EQ(withServers.tick(at(7s)).kind, Kind::kEnd);
+}
+
+TEST_F(PatientTest, InterruptAfterAFailureIsNoRequest) {
+  Supervisor job({.workers = 2, .timeout = {}, .grace = 5s, .patient = true}, at(0s));
+  (void)job.ended(0, failed_, at(1s));
+  EXPECT_EQ(job.signalled(SIGINT, at(1s)).signal, SIGINT);
+  EXPECT_EQ(job.nextDeadline(), at(6s));
+}
+
 TEST_F(SupervisorTest, ServersHaveTheGracePeriodToFollowTheWorkers) {
   Supervisor job = make(1, 2);
   EXPECT_EQ(job.ended(0, well_, at(1s)).kind, Kind::kNothing);

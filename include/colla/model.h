@@ -1,0 +1,81 @@
+// What is trained: a libtorch module together with its loss.
+//
+//   struct Net : torch::nn::Module { torch::Tensor forward(const torch::Tensor& x); … };
+//   colla::MakeModel make = [] { return colla::classifier(std::make_shared<Net>()); };
+#pragma once
+
+#include <torch/torch.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace colla {
+
+struct Output {
+  torch::Tensor loss;           // Mean over the samples of the batch, to be differentiated.
+  std::vector<double> metrics;  // Means over the same samples, one for each of Model::metrics().
+};
+
+// One replica of a model. Used by one thread; each replica has an object of its own.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  // Its parameters and buffers are what is trained and saved, under their names there.
+  virtual torch::nn::Module& module() = 0;
+  // Names of what compute() tells beside the loss.
+  virtual std::vector<std::string> metrics() const { return {}; }
+  // Loss and metrics of one slice's batch, whose tensors are as the data set gives them. The module
+  // is in training mode, or not when it is evaluated.
+  virtual Output compute(const std::vector<torch::Tensor>& batch) = 0;
+};
+
+// Makes a replica. Called with libtorch's generator seeded: models made after each other are equal.
+using MakeModel = std::function<std::unique_ptr<Model>()>;
+
+// Share of the rows of `logits` whose largest element is at the place that `target` says.
+double accuracyOf(const torch::Tensor& logits, const torch::Tensor& target);
+
+// A module with forward(input), and `loss(output, target)` that gives the mean over a batch of
+// input and target.
+template <typename Net, typename Loss>
+std::unique_ptr<Model> modelOf(std::shared_ptr<Net> net, Loss loss) {
+  class Simple final : public Model {
+   public:
+    Simple(std::shared_ptr<Net> net, Loss loss) : net_(std::move(net)), loss_(std::move(loss)) {}
+    torch::nn::Module& module() override { return *net_; }
+    Output compute(const std::vector<torch::Tensor>& batch) override {
+      return {loss_(net_->forward(batch.at(0)), batch.at(1)), {}};
+    }
+
+   private:
+    std::shared_ptr<Net> net_;
+    Loss loss_;
+  };
+  return std::make_unique<Simple>(std::move(net), std::move(loss));
+}
+
+// A module whose forward(input) gives a logit for each class: cross entropy and accuracy.
+template <typename Net>
+std::unique_ptr<Model> classifier(std::shared_ptr<Net> net) {
+  class Classifier final : public Model {
+   public:
+    explicit Classifier(std::shared_ptr<Net> net) : net_(std::move(net)) {}
+    torch::nn::Module& module() override { return *net_; }
+    std::vector<std::string> metrics() const override { return {"accuracy"}; }
+    Output compute(const std::vector<torch::Tensor>& batch) override {
+      const torch::Tensor logits = net_->forward(batch.at(0));
+      return {torch::nn::functional::cross_entropy(logits, batch.at(1)),
+              {accuracyOf(logits, batch.at(1))}};
+    }
+
+   private:
+    std::shared_ptr<Net> net_;
+  };
+  return std::make_unique<Classifier>(std::move(net));
+}
+
+}  // namespace colla

@@ -1,0 +1,140 @@
+// Trains a model with any number of workers: the program says what, flags say how.
+//
+//   int main(int argc, char** argv) {
+//     colla::Task task;
+//     task.name = "my-net";
+//     task.model = [] { return colla::classifier(std::make_shared<Net>()); };
+//     task.optimizer = colla::Adam{.lr = 1e-3};
+//     task.data = [](colla::Part part) { return colla::openDataset("mnist:data", part); };
+//     return colla::Trainer(std::move(task)).main(argc, argv);
+//   }
+//
+// ./my-net --strategy allreduce --np 2 then starts its own workers. For a given seed, number of
+// slices and threads, the parameters, buffers and optimizer state after every step are the same
+// in every bit under every strategy, for every number of workers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "colla/dataset.h"
+#include "colla/model.h"
+#include "colla/optimizer.h"
+#include "colla/schedule.h"
+#include "colla/status.h"
+
+namespace colla {
+
+// A torch::optim class of the program's own choice, for one replica's parameters.
+struct TorchOptimizer {
+  std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<torch::Tensor>)> make;
+  std::string text;  // What it is: checkpoints hold it, and a resumed run must say the same.
+};
+using Optimizer = std::variant<OptimizerOptions, TorchOptimizer>;
+
+// How the workers agree.
+enum class Strategy : std::uint8_t {
+  kSingle,     // One process runs all slices in turn.
+  kMirrored,   // One thread per replica in one process.
+  kAllreduce,  // One process per worker.
+};
+std::string_view toString(Strategy strategy);
+Result<Strategy> parseStrategy(std::string_view text);
+
+// Sums of one step, or means over several: the same on every worker.
+struct Progress {
+  std::int64_t step = 0;  // Updates done so far.
+  std::int64_t epoch = 0;
+  double loss = 0;
+  std::vector<double> metrics;  // As Model::metrics() names them.
+};
+
+// What a program can add to a run. Called on worker 0 alone.
+class Hook {
+ public:
+  virtual ~Hook() = default;
+  virtual void beforeStep(std::int64_t /*step*/, Model& /*model*/) {}
+  virtual void afterStep(const Progress& /*progress*/, Model& /*model*/) {}
+  // On the thread that saves.
+  virtual void afterSave(std::int64_t /*step*/, const std::string& /*path*/) {}
+  virtual void atEnd(const Progress& /*progress*/, Model& /*model*/) {}
+};
+
+// What is trained.
+struct Task {
+  std::string name;
+  std::string options;  // Of the model, as text: checkpoints hold it.
+  MakeModel model;
+  Optimizer optimizer = OptimizerOptions(Sgd{});
+  std::function<Result<std::shared_ptr<const Dataset>>(Part)> data;
+  std::vector<std::shared_ptr<Hook>> hooks;
+};
+
+// How it is trained. The flags of a program (Trainer::main) set all of it.
+struct TrainOptions {
+  std::optional<Strategy> strategy;  // Nothing: single for one worker, allreduce for more.
+  int workers = 1;
+  int accumulate = 1;          // Slices per worker, where `slices` is not given.
+  std::optional<int> slices;   // Nothing: workers x accumulate, or the checkpoint's.
+  std::optional<int> threads;  // Per slice. Nothing: cores / workers, or the checkpoint's.
+  std::optional<std::uint64_t> seed;  // Nothing: 1, or the checkpoint's.
+  std::optional<std::int64_t> batch;  // Global. Nothing: 100, or the checkpoint's.
+  std::optional<std::int64_t> batchPerWorker;
+  std::int64_t epochs = 1;
+  std::optional<std::int64_t> steps;  // Instead of epochs: updates in all.
+  bool shuffle = true;
+
+  Schedule schedule;
+  bool scaleRate = false;  // Learning rate times slices.
+  double clipNorm = 0;     // 0: no clipping.
+  bool bfloat16 = false;   // Forward and loss under autocast.
+  bool nanGuard = true;
+
+  std::string directory;           // Of the run: log.txt, events, checkpoints/. Empty: none.
+  std::int64_t saveEvery = 0;      // Steps; 0: only at the end.
+  double saveSeconds = 0;          // As well, or instead.
+  int keep = 5;                    // Newest checkpoints; 0: all.
+  bool resume = false;
+  std::optional<std::int64_t> resumeStep;  // Nothing: the newest.
+  std::int64_t evalEvery = 0;      // Steps; 0: after every epoch, and at the end.
+  bool evaluate = true;
+  std::string json;                // File; empty: none.
+  bool quiet = false;              // No progress on standard output.
+};
+
+// What became of a run.
+struct Summary {
+  Progress train;                  // Of the last epoch or section.
+  std::optional<Progress> test;    // Of the last evaluation.
+  std::int64_t steps = 0;          // Done by this run.
+  std::int64_t samples = 0;
+  double seconds = 0;              // Of its steps, without evaluations and saves.
+  bool interrupted = false;        // Ctrl-C: saved, and left.
+};
+
+class Trainer {
+ public:
+  explicit Trainer(Task task);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  // Reads the flags, starts workers where there are to be several, trains, and returns the
+  // program's exit code: 0; 2 for wrong flags; 1 for other failures, with one line on standard
+  // error; 130 after Ctrl-C.
+  int main(int argc, char** argv);
+
+  // The same for a program that has read its options itself. In a process that is (or becomes) one
+  // of several workers each of them returns here.
+  Result<Summary> run(const TrainOptions& options);
+
+ private:
+  Task task_;
+};
+
+}  // namespace colla

@@ -1,0 +1,88 @@
+// A directory of checkpoints, one subdirectory per step: DIR/step-00000200/.
+//
+// A checkpoint is written aside, synced and renamed, so a subdirectory with such a name is whole,
+// whenever the process or the machine stops. What replaces a checkpoint of the same step moves the
+// old one aside first, and gives it back if the move was interrupted. What removes one renames it
+// before. Names that begin with a dot are work in progress; nobody but their writer looks at them.
+//
+// One process at a time saves in a directory: it holds a lock (DIR/.lock) that ends with it, so
+// what it finds half done is left over from a dead one, and is removed. Any number may read.
+// Not thread safe; movable.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "checkpoint/loaded.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/tensor_view.h"
+#include "colla/status.h"
+
+namespace colla::checkpoint {
+
+// What is saved beside the manifest.
+struct Contents {
+  std::span<const TensorView> parameters;
+  std::span<const TensorView> buffers;
+  std::span<const TensorView> optimizer;  // Named NAME/SLOT; scalars have the shape [].
+};
+
+struct Saved {
+  std::int64_t step = 0;
+  std::string path;
+  std::uint64_t bytes = 0;  // Of all its files.
+};
+
+// "step-00000200"
+std::string stepName(std::int64_t step);
+
+class Directory {
+ public:
+  // Nothing is touched yet, and nothing need be there.
+  explicit Directory(std::string path) : path_(std::move(path)) {}
+
+  const std::string& path() const { return path_; }
+
+  // The steps that have a checkpoint, ascending; none if there is no such directory.
+  Result<std::vector<std::int64_t>> list() const;
+
+  // kNotFound if there is no such step, with the steps that there are. For one that is damaged the
+  // error says what is wrong with which file, and which is the newest whole one before it.
+  Result<Loaded> load(std::int64_t step) const;
+  Result<Loaded> loadNewest() const;
+
+  // Makes the directory and takes its lock, as save() and prune() do themselves: for those who want
+  // to know before they train that the directory is theirs. kRefused, with the holder, if not.
+  Status own();
+
+  // Returns when the checkpoint is on the disk. After an error those that were there still are,
+  // and nothing is left of this one. Sets the manifest's files, buffers, version and, if it has
+  // none, time.
+  Result<Saved> save(Manifest manifest, const Contents& contents);
+
+  // Of the steps up to `newest`, removes all but the last `keep`. Later ones stay: they are not of
+  // the run that calls this, which resumed before them.
+  Status prune(int keep, std::int64_t newest);
+
+ private:
+  // Step to the name of the subdirectory that has it.
+  Result<std::map<std::int64_t, std::string>> scan() const;
+  std::optional<std::int64_t> newestWhole(std::int64_t before) const;
+  std::string workName(std::int64_t step) const;
+  Status takeLock();
+  void tidy() const;
+  Result<Saved> writeAside(const std::string& aside, Manifest& manifest,
+                           const Contents& contents) const;
+  Status publish(const std::string& aside, const std::string& name) const;
+  std::string at(const std::string& name) const { return path_ + "/" + name; }
+
+  std::string path_;
+  UniqueFd lock_;
+};
+
+}  // namespace colla::checkpoint

@@ -1,0 +1,182 @@
+#include "checkpoint/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace colla::checkpoint {
+namespace {
+
+using nlohmann::json;
+using Row = std::vector<std::string>;
+
+// A file can come from anybody, and a terminal obeys control characters.
+std::string printable(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, '?');
+  return text;
+}
+
+// Columns before `numbers` stand left, the others right.
+std::string aligned(const std::vector<Row>& rows, std::size_t numbers) {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const Row& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (i > 0) line += "  ";
+      line += i < numbers ? fmt::format("{:<{}}", row[i], widths[i])
+                          : fmt::format("{:>{}}", row[i], widths[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string absoluteText(const TensorComparison& tensor) {
+  if (tensor.differing == 0) return "";
+  return tensor.nan ? "nan" : fmt::format("{:.3g}", tensor.largestAbsolute);
+}
+
+std::string ulpText(const TensorComparison& tensor) {
+  return tensor.nan || !tensor.largestUlp ? "" : fmt::format("{}", *tensor.largestUlp);
+}
+
+std::string summaryOf(const Comparison& comparison) {
+  const auto count = comparison.tensors.size();
+  const auto withBits = static_cast<std::size_t>(
+      std::ranges::count(comparison.tensors, Outcome::kEqual, &TensorComparison::outcome));
+  if (withBits == count) return fmt::format("equal: all {} tensors have the same bits", count);
+
+  const TensorComparison* worst = nullptr;
+  for (const TensorComparison& tensor : comparison.tensors) {
+    if (tensor.differing == 0) continue;
+    const auto rank = [](const TensorComparison& t) { return std::pair(t.nan, t.largestAbsolute); };
+    if (worst == nullptr || rank(tensor) > rank(*worst)) worst = &tensor;
+  }
+  const std::string farthest = worst == nullptr
+                                   ? ""
+                                   : fmt::format("; largest difference {} in {}",
+                                                 absoluteText(*worst), printable(worst->name));
+  if (comparison.equal()) {
+    return fmt::format("equal within {}: {} of {} tensors have the same bits{}",
+                       *comparison.tolerance, withBits, count, farthest);
+  }
+  const auto bad = std::ranges::count(comparison.tensors, false, &TensorComparison::equal);
+  return fmt::format("different: {} of {} tensors{}", bad, count, farthest);
+}
+
+json toJson(const Manifest& manifest) {
+  return json::parse(encodeManifest(manifest), nullptr, false);
+}
+
+std::string dump(const json& value) {
+  return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string table(const Comparison& comparison) {
+  std::string text;
+  for (const std::string& note : comparison.notes) text += printable(note) + "\n";
+  text += fmt::format("A: {}\nB: {}\n\n", comparison.a, comparison.b);
+  std::vector<Row> rows = {
+      {"tensor", "part", "type", "shape", "bits", "first at", "differing", "absolute", "ulp"}};
+  for (const TensorComparison& tensor : comparison.tensors) {
+    const bool compared = tensor.differing > 0;
+    rows.push_back({printable(tensor.name), std::string(toString(tensor.part)), tensor.type,
+                    tensor.shape, std::string(toString(tensor.outcome)),
+                    compared ? toString(tensor.firstIndex) : "",
+                    compared ? fmt::format("{} of {}", tensor.differing, tensor.elements) : "",
+                    absoluteText(tensor), ulpText(tensor)});
+  }
+  constexpr std::size_t kNumbers = 6;
+  return text + aligned(rows, kNumbers) + "\n" + summaryOf(comparison) + "\n";
+}
+
+std::string table(const Inspection& inspection) {
+  std::vector<Row> rows;
+  std::string text;
+  if (inspection.manifest) {
+    const Manifest& m = *inspection.manifest;
+    const auto add = [&rows](std::string name, const auto& value) {
+      rows.push_back({std::move(name), printable(fmt::format("{}", value))});
+    };
+    add("checkpoint", inspection.path);
+    add("step", fmt::format("{} (epoch {}, {} samples into it)", m.step, m.epoch, m.samples));
+    add("model", m.modelOptions.empty() ? m.model : m.model + " " + m.modelOptions);
+    add("optimizer", m.optimizer);
+    add("seed", m.seed);
+    add("slices", m.slices);
+    add("threads", m.threads);
+    add("global batch", fmt::format("{}{}", m.globalBatch, m.shuffle ? "" : ", natural order"));
+    add("written by", fmt::format("{} workers, strategy {}", m.workers, m.strategy));
+    add("versions", fmt::format("colla {}, torch {}", m.collaVersion, m.torchVersion));
+    add("time", m.time);
+    for (const auto& [name, value] : m.extra) add(name, value);
+    for (const FileEntry& file : m.files)
+      add(file.name, fmt::format("{} bytes, CRC32C {:08x}", file.bytes, file.crc));
+    text = aligned(rows, 2) + "\n";
+  }
+  rows = {{"tensor", "part", "type", "shape", "elements", "norm"}};
+  for (const TensorSummary& tensor : inspection.tensors) {
+    rows.push_back({printable(tensor.name), std::string(toString(tensor.part)),
+                    std::string(toString(tensor.type)), toString(tensor.shape),
+                    fmt::format("{}", tensor.elements), fmt::format("{:.6g}", tensor.norm)});
+  }
+  constexpr std::size_t kNumbers = 4;
+  return text + aligned(rows, kNumbers) +
+         fmt::format("\n{} parameters in {} tensors\n", inspection.parameters,
+                     inspection.tensors.size());
+}
+
+std::string toJson(const Comparison& comparison) {
+  json tensors = json::array();
+  for (const TensorComparison& tensor : comparison.tensors) {
+    json row = {{"name", tensor.name},
+                {"part", toString(tensor.part)},
+                {"type", tensor.type},
+                {"shape", tensor.shape},
+                {"result", toString(tensor.outcome)},
+                {"equal", tensor.equal()},
+                {"elements", tensor.elements},
+                {"differing", tensor.differing}};
+    if (tensor.differing > 0) {
+      row["largest_absolute"] = tensor.nan ? json() : json(tensor.largestAbsolute);
+      row["largest_ulp"] = tensor.nan || !tensor.largestUlp ? json() : json(*tensor.largestUlp);
+      row["nan"] = tensor.nan;
+      row["first_index"] = tensor.firstIndex;
+    }
+    tensors.push_back(std::move(row));
+  }
+  return dump({{"a", comparison.a},
+               {"b", comparison.b},
+               {"tolerance", comparison.tolerance ? json(*comparison.tolerance) : json()},
+               {"notes", comparison.notes},
+               {"equal", comparison.equal()},
+               {"summary", summaryOf(comparison)},
+               {"tensors", tensors}});
+}
+
+std::string toJson(const Inspection& inspection) {
+  json tensors = json::array();
+  for (const TensorSummary& tensor : inspection.tensors) {
+    tensors.push_back({{"name", tensor.name},
+                       {"part", toString(tensor.part)},
+                       {"type", toString(tensor.type)},
+                       {"shape", tensor.shape},
+                       {"elements", tensor.elements},
+                       {"norm", tensor.norm}});
+  }
+  return dump({{"path", inspection.path},
+               {"manifest", inspection.manifest ? toJson(*inspection.manifest) : json()},
+               {"parameters", inspection.parameters},
+               {"tensors", tensors}});
+}
+
+}  // namespace colla::checkpoint

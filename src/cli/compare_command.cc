@@ -1,0 +1,68 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+
+#include "arguments.h"
+#include "checkpoint/compare.h"
+#include "checkpoint/report.h"
+#include "checkpoint/source.h"
+#include "commands.h"
+
+namespace colla::cli {
+namespace {
+
+constexpr int kExitDifferent = 1;
+constexpr int kExitError = 2;
+
+bool writeText(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  return file.good();
+}
+
+}  // namespace
+
+int compareCommand(const Arguments& arguments) {
+  CLI::App app(
+      "Compares two checkpoints, parameters, buffers and optimizer state, bit by bit:\n"
+      "colla compare A[@STEP] B[@STEP] [flags]",
+      "colla compare");
+  app.footer(
+      "A and B are directories of checkpoints, a run's directory (the newest step is taken unless\n"
+      "one is named), the directory of one step, or .safetensors files. Exit code: 0 equal,\n"
+      "1 different, 2 error.\n\n"
+      "Examples:\n"
+      "  colla compare runs/a runs/b\n"
+      "  colla compare runs/a@200 runs/b@200 --tolerance 1e-6 --out difference.json\n");
+  std::string a;
+  std::string b;
+  double tolerance = 0;
+  std::string out;
+  app.add_option("A", a, "the one")->required();
+  app.add_option("B", b, "the other")->required();
+  auto* toleranceOption = app.add_option(
+      "--tolerance", tolerance, "absolute differences up to this count as equal (but are told)");
+  app.add_option("--out", out, "also write the result there, as JSON");
+  if (const auto exitCode = parse(app, arguments)) return *exitCode;
+  if (!(tolerance >= 0) || std::isinf(tolerance)) {
+    return usageError(app.get_name(), "--tolerance takes a number that is not negative");
+  }
+
+  const auto left = checkpoint::Source::open(a);
+  if (!left.ok()) return usageError(app.get_name(), left.status().message());
+  const auto right = checkpoint::Source::open(b);
+  if (!right.ok()) return usageError(app.get_name(), right.status().message());
+  const auto comparison = checkpoint::compare(
+      *left, *right, toleranceOption->count() > 0 ? std::optional(tolerance) : std::nullopt);
+  fmt::print("{}", checkpoint::table(comparison));
+  if (!out.empty() && !writeText(out, checkpoint::toJson(comparison))) {
+    fmt::print(stderr, "{}: cannot write {}\n", app.get_name(), out);
+    return kExitError;
+  }
+  return comparison.equal() ? 0 : kExitDifferent;
+}
+
+}  // namespace colla::cli

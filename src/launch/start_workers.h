@@ -1,0 +1,45 @@
+// A program that starts its own workers: `./train --np 4` with no launcher in front.
+//
+//   int main(int argc, char** argv) {
+//     … parse flags …
+//     const auto started = launch::startWorkers({.workers = np, .config = config});
+//     if (!started.ok()) …
+//     if (started->has_value()) return **started;  // This was the front: the job is over.
+//     … Job::init() …                              // This is a worker, or alone.
+//
+// The first process becomes the front: it runs the same program with the same arguments as N
+// workers, and has no other work. All that `colla run` promises holds (launch/run.h), with these
+// differences: worker 0's standard output is passed on as it is, and is a terminal if the front's
+// is; after a first Ctrl-C the workers may take the time that they need to save and leave, and if
+// they do, the exit code is worker 0's.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/config.h"
+#include "colla/status.h"
+#include "job/environment.h"
+
+namespace colla::launch {
+
+struct StartOptions {
+  int workers = 0;  // 0: as many as a launcher has started; without one, a single one.
+  int servers = 0;
+  // Flags included: what was set there reaches the environment of the workers, or of this process
+  // if it goes on itself, so that Job::init() finds it.
+  Config config;
+};
+
+// In a process that no launcher started and that wants company: runs the whole job, and returns
+// the exit code to end with. Otherwise nothing: this process is a worker or a server, go on.
+//
+// To be called early in main(), while the process has one thread and nothing to lose: the front
+// stays as it is at this point. kInvalidArgument if there is a launcher and it started another
+// number of processes than wanted; kUnsupported if there are other threads.
+Result<std::optional<int>> startWorkers(const StartOptions& options);
+
+// Whether a process at `place` has to become the front.
+Result<bool> becomesFront(const job::Place& place, const StartOptions& options);
+
+}  // namespace colla::launch

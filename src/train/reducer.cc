@@ -1,0 +1,293 @@
+#include "train/reducer.h"
+
+#include <fmt/format.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <sstream>
+
+#include "base/check.h"
+#include "colla/error.h"
+#include "train/tensors.h"
+
+namespace colla::train {
+namespace {
+
+// Partial sums and levels of the tree: enough for any number of slices.
+constexpr int kMostBuffers = 80;
+
+// 1 in each of the floating-point types.
+std::uint64_t bitsOfOne(DataType type) {
+  switch (type) {
+    case DataType::kFloat64:
+      return std::bit_cast<std::uint64_t>(1.0);
+    case DataType::kBFloat16:
+      return 0x3f80;
+    case DataType::kFloat16:
+      return 0x3c00;
+    default:
+      return std::bit_cast<std::uint32_t>(1.0f);
+  }
+}
+
+}  // namespace
+
+// Takes a parameter's gradient when autograd has put it into .grad, and leaves that empty: the next
+// slice must neither add to it nor keep its memory.
+class Reducer::Hook final : public torch::autograd::PostAccumulateGradHook {
+ public:
+  Hook(Reducer& reducer, int entry) : reducer_(reducer), entry_(entry) {}
+  void operator()(const torch::autograd::Variable& tensor) override {
+    torch::Tensor& grad = tensor.mutable_grad();
+    reducer_.take(entry_, grad, true);
+    grad.reset();
+  }
+
+ private:
+  Reducer& reducer_;
+  int entry_;
+};
+
+struct Reducer::SharedBucket {
+  SharedBucket(BucketPlan bucketPlan, std::vector<SliceRange> subtrees, Job& job)
+      : plan(std::move(bucketPlan)),
+        sums(std::move(subtrees), plan.type),
+        flags(plan.members.size() * sizeOf(plan.type)),
+        seen(plan.members.size(), false),
+        missing(plan.members.size()) {
+    const std::size_t bytes = plan.count * sizeOf(plan.type);
+    COLLA_CHECK(sums.buffers() <= kMostBuffers);
+    for (int i = 0; i < sums.buffers(); ++i) {
+      if (i < sums.partials()) {
+        shared.push_back(valueOrThrow(job.allocate(bytes)));
+        buffers.push_back(shared.back().bytes().data());
+      } else {
+        levels.push_back(torch::empty({static_cast<std::int64_t>(bytes)}, torch::kByte));
+        buffers.push_back(static_cast<std::byte*>(levels.back().data_ptr()));
+      }
+    }
+  }
+
+  using Pointers = std::array<std::byte*, kMostBuffers>;
+  // The buffers from element `offset` on.
+  std::span<std::byte* const> at(std::size_t offset, Pointers& pointers) const {
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      pointers[i] = buffers[i] + offset * sizeOf(plan.type);
+    }
+    return {pointers.data(), buffers.size()};
+  }
+
+  void setFlag(std::size_t member) {
+    const std::uint64_t one = bitsOfOne(plan.type);
+    std::memcpy(flags.data() + member * sizeOf(plan.type), &one, sizeOf(plan.type));
+  }
+
+  BucketPlan plan;
+  collective::PartialSums sums;
+  std::vector<Bucket> shared;         // Partial sums.
+  std::vector<torch::Tensor> levels;  // What they are folded from.
+  std::vector<std::byte*> buffers;
+  std::vector<std::byte> flags;  // Of the present slice: 1 for members whose value counts.
+  std::vector<bool> seen;  // Members that had their value in the present slice.
+  std::size_t missing;     // How many had not.
+  bool ready = false;      // All slices are in.
+  std::optional<Handle> handle;
+};
+
+Reducer::Reducer(Job& job, SliceMap map, std::vector<Entry> entries, std::size_t bucketBytes)
+    : job_(job),
+      map_(std::move(map)),
+      range_(map_.range(job.rank())),
+      entries_(std::move(entries)),
+      bucketBytes_(bucketBytes),
+      sums_(entries_.size()) {
+  for (const Entry& entry : entries_) {
+    const Buffer memory = memoryOf(entry.tensor, entry.name);
+    extents_.push_back({memory.type(), memory.count()});
+  }
+  // A first guess: backward reaches the last parameters first, and buffers come after it.
+  std::vector<int> order;
+  for (int i = static_cast<int>(entries_.size()) - 1; i >= 0; --i) {
+    if (entries_[i].parameter) order.push_back(i);
+  }
+  for (int i = 0; i < static_cast<int>(entries_.size()); ++i) {
+    if (!entries_[i].parameter) order.push_back(i);
+  }
+  build(order);
+  for (int i = 0; i < static_cast<int>(entries_.size()); ++i) {
+    if (!entries_[i].parameter) continue;
+    const torch::Tensor& tensor = entries_[i].tensor;
+    // What a user left in .grad (zero_grad() that keeps tensors, or our own sums) is not added to.
+    hooks_.push_back(
+        tensor.register_hook([tensor](const torch::Tensor&) { tensor.mutable_grad().reset(); }));
+    torch::autograd::impl::set_post_acc_grad_hooks(tensor, std::make_unique<Hook>(*this, i));
+  }
+}
+
+Reducer::~Reducer() {
+  for (const auto& bucket : buckets_) {
+    if (bucket->handle) static_cast<void>(bucket->handle->wait());
+  }
+  std::size_t hook = 0;
+  for (const Entry& entry : entries_) {
+    if (!entry.parameter) continue;
+    entry.tensor.remove_hook(hooks_[hook++]);
+    torch::autograd::impl::set_post_acc_grad_hooks(entry.tensor, nullptr);
+    entry.tensor.mutable_grad().reset();  // It may be a view of a bucket.
+  }
+}
+
+void Reducer::build(std::span<const int> order) {
+  buckets_.clear();
+  places_.assign(entries_.size(), {});
+  views_.assign(entries_.size(), {});
+  for (BucketPlan& plan : planBuckets(extents_, order, bucketBytes_)) {
+    const auto& bucket = buckets_.emplace_back(
+        std::make_unique<SharedBucket>(std::move(plan), map_.subtrees(job_.rank()), job_));
+    for (int member = 0; const auto& [entry, offset] : bucket->plan.members) {
+      const torch::Tensor& tensor = entries_[entry].tensor;
+      places_[entry] = {static_cast<int>(buckets_.size()) - 1, member++};
+      views_[entry] = torch::from_blob(bucket->buffers[0] + offset * tensor.element_size(),
+                                       tensor.sizes(), tensor.scalar_type());
+    }
+  }
+}
+
+void Reducer::beginSlice(int slice) {
+  COLLA_CHECK(!slice_ && slice >= range_.begin && slice < range_.end);
+  if (order_ == Order::kSeen && slice == range_.begin) learnOrder();
+  slice_ = slice;
+}
+
+void Reducer::add(int entry, const torch::Tensor& value, bool changed) {
+  take(entry, value, changed);
+}
+
+void Reducer::take(int entry, const torch::Tensor& value, bool counts) {
+  const Entry& target = entries_[entry];
+  const auto refuse = [&](const std::string& why) {
+    throw Error(StatusCode::kInvalidArgument,
+                fmt::format("{} \"{}\" {}", target.parameter ? "parameter" : "buffer", target.name,
+                            why));
+  };
+  if (!slice_) refuse("got a gradient outside of a step: run backward() within one");
+  const auto [bucketIndex, member] = places_[entry];
+  SharedBucket& bucket = *buckets_[bucketIndex];
+  if (bucket.seen[member]) {
+    refuse("got two gradients in one slice: add up the losses and call backward() once");
+  }
+  const torch::Tensor dense = (value.is_sparse() ? value.to_dense() : value).contiguous();
+  if (dense.sizes() != views_[entry].sizes() ||
+      dense.scalar_type() != views_[entry].scalar_type()) {
+    std::ostringstream shapes;
+    shapes << "changed from " << views_[entry].sizes() << " " << views_[entry].scalar_type()
+           << " to " << dense.sizes() << " " << dense.scalar_type()
+           << ": shapes and types must stay while it is trained";
+    refuse(shapes.str());
+  }
+  SharedBucket::Pointers pointers;
+  bucket.sums.add(*slice_, bucket.at(bucket.plan.members[member].offset, pointers),
+                  dense.data_ptr(), extents_[entry].count);
+  bucket.seen[member] = true;
+  if (counts) bucket.setFlag(static_cast<std::size_t>(member));
+  if (order_ == Order::kUnknown) ready_.push_back(entry);
+  if (--bucket.missing == 0) {
+    complete(bucket);
+    startReady();
+  }
+}
+
+// Every member has its value of the present slice, or will get none.
+void Reducer::complete(SharedBucket& bucket) {
+  SharedBucket::Pointers pointers;
+  for (std::size_t member = 0; member < bucket.seen.size(); ++member) {
+    const auto& [entry, offset] = bucket.plan.members[member];
+    if (bucket.seen[member]) continue;
+    bucket.sums.addZeros(*slice_, bucket.at(offset, pointers), extents_[entry].count);
+  }
+  bucket.sums.add(*slice_, bucket.at(bucket.plan.flags, pointers), bucket.flags.data(),
+                  bucket.seen.size());
+  std::ranges::fill(bucket.flags, std::byte{0});
+  bucket.missing = 0;
+  bucket.ready = *slice_ == range_.end - 1;
+}
+
+// While backward runs: all but the last bucket, which nothing can hide any more. Buckets leave in
+// their order on every worker.
+void Reducer::startReady() {
+  if (job_.size() == 1 || !exchange_) return;
+  while (started_ + 1 < buckets_.size() && buckets_[started_]->ready) {
+    SharedBucket& bucket = *buckets_[started_++];
+    bucket.handle = job_.world().async([this, &bucket](Group&) { return exchange(bucket); });
+  }
+}
+
+Status Reducer::exchange(SharedBucket& bucket) {
+  std::array<ConstBuffer, kMostBuffers> partials;
+  for (int i = 0; i < bucket.sums.partials(); ++i) {
+    partials[i] = ConstBuffer(bucket.buffers[i], bucket.plan.count, bucket.plan.type);
+  }
+  return allreduce(job_.world(), map_,
+                   std::span(partials).first(static_cast<std::size_t>(bucket.sums.partials())),
+                   Buffer(bucket.buffers[0], bucket.plan.count, bucket.plan.type));
+}
+
+void Reducer::endSlice() {
+  COLLA_CHECK(slice_.has_value());
+  for (const auto& bucket : buckets_) {
+    if (bucket->missing > 0) complete(*bucket);
+    bucket->missing = bucket->seen.size();
+    bucket->seen.assign(bucket->seen.size(), false);
+  }
+  slice_.reset();
+  if (order_ == Order::kUnknown) order_ = Order::kSeen;  // One slice tells it.
+}
+
+void Reducer::finish() {
+  const torch::NoGradGuard noGrad;
+  Status status;
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    SharedBucket& bucket = *buckets_[i];
+    COLLA_CHECK(bucket.ready);
+    Status done;
+    if (bucket.handle) {
+      done = bucket.handle->wait();
+    } else if (exchange_) {
+      done = exchange(bucket);
+    }
+    if (status.ok()) status = done;
+    bucket.handle.reset();
+    bucket.ready = false;
+  }
+  started_ = 0;
+  throwIfError(status);
+
+  for (const auto& bucket : buckets_) {
+    const std::size_t size = sizeOf(bucket->plan.type);
+    const std::byte* flag = bucket->buffers[0] + bucket->plan.flags * size;
+    for (const auto& [entry, offset] : bucket->plan.members) {
+      const bool any = std::any_of(flag, flag + size, [](std::byte byte) { return byte != std::byte{0}; });
+      flag += size;
+      sums_[entry] = any ? views_[entry] : torch::Tensor();
+      if (entries_[entry].parameter) entries_[entry].tensor.mutable_grad() = sums_[entry];
+    }
+  }
+}
+
+// Rank 0's order becomes everybody's, before the second step: until then the sums of the first one
+// are still in use.
+void Reducer::learnOrder() {
+  order_ = Order::kLearned;
+  if (job_.size() == 1 || buckets_.size() == 1) return;
+  for (int entry = 0; entry < static_cast<int>(entries_.size()); ++entry) {
+    if (std::ranges::find(ready_, entry) == ready_.end()) ready_.push_back(entry);
+  }
+  throwIfError(broadcast(job_.world(), ready_, 0));
+  build(ready_);
+}
+
+}  // namespace colla::train

@@ -1,0 +1,245 @@
+#include "train/replica.h"
+
+#include <ATen/autocast_mode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+
+#include "colla/error.h"
+#include "colla/random.h"
+#include "optim/norm.h"
+#include "train/slice_random.h"
+#include "train/tensors.h"
+
+namespace colla::train {
+namespace {
+
+// Of SliceMetrics: what the model's own metrics come behind.
+enum Number : std::size_t { kSamples, kLoss, kStop, kFirstMetric };
+
+// The graph of one slice under bfloat16, if wanted.
+class Autocast {
+ public:
+  explicit Autocast(bool on) : on_(on) {
+    if (!on_) return;
+    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+    at::autocast::set_autocast_enabled(at::kCPU, true);
+  }
+  ~Autocast() {
+    if (!on_) return;
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+    at::autocast::clear_cache();
+  }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  const bool on_;
+};
+
+std::int64_t samplesOf(const Batch& batch) { return batch.empty() ? 0 : batch.front().rows(); }
+
+bool allFinite(const torch::Tensor& tensor) {
+  return !tensor.defined() || !tensor.is_floating_point() ||
+         torch::isfinite(tensor).all().item<bool>();
+}
+
+}  // namespace
+
+Replica::Replica(Job& job, const SliceMap& map, const MakeModel& make, const Optimizer& optimizer,
+                 const ReplicaOptions& options)
+    : job_(job), map_(map), options_(options) {
+  at::set_num_threads(job.threads());
+  {
+    // Replicas in threads make their models one after another: the generator is the process's.
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    torch::manual_seed(options.seed);
+    model_ = make();
+  }
+  std::vector<Reducer::Entry> entries;
+  for (const auto& item : model_->module().named_parameters()) {
+    if (!item.value().requires_grad()) {
+      frozen_.push_back({item.key(), item.value()});
+      continue;
+    }
+    parameters_.push_back({item.key(), item.value()});
+    entries.push_back({item.key(), item.value(), true});
+  }
+  if (parameters_.empty()) {
+    throw Error(StatusCode::kInvalidArgument, "the model has no parameter to train");
+  }
+  for (const auto& item : model_->module().named_buffers()) {
+    const bool floating = item.value().is_floating_point();
+    bufferEntries_.push_back(floating ? static_cast<int>(entries.size()) : -1);
+    buffers_.push_back({item.key(), item.value()});
+    if (floating) entries.push_back({item.key(), item.value(), false});
+  }
+  broadcastTensors(job.world(), parameters_);
+  broadcastTensors(job.world(), frozen_);
+  broadcastTensors(job.world(), buffers_);
+  for (const Parameter& buffer : buffers_) {
+    before_.push_back(buffer.tensor.detach().clone());
+    versions_.push_back(buffer.tensor._version());
+  }
+  reducer_ = std::make_unique<Reducer>(job, map_, std::move(entries));
+  updater_ = makeUpdater(optimizer, parameters_);
+  numbers_.resize(kFirstMetric + model_->metrics().size());
+  metrics_ = std::make_unique<SliceMetrics>(job, map_, numbers_.size());
+  gradients_.resize(parameters_.size());
+}
+
+// One slice, forward and (unless evaluating) backward; fills numbers_.
+void Replica::runSlice(int slice, std::uint64_t stream, const Batch& batch,
+                       std::optional<double> weight) {
+  const SliceRandom random(streamSeed(options_.seed, stream, static_cast<std::uint64_t>(slice)));
+  Output output;
+  {
+    const Autocast autocast(options_.bfloat16);
+    output = model_->compute(asTensors(batch));
+  }
+  if (output.loss.numel() != 1 || output.metrics.size() + kFirstMetric != numbers_.size()) {
+    throw Error(StatusCode::kInvalidArgument,
+                fmt::format("the model's compute() must give a loss of one number and {} metrics",
+                            numbers_.size() - kFirstMetric));
+  }
+  // Backward starts from the weight, which multiplies the loss by it.
+  if (weight) output.loss.backward(torch::full_like(output.loss, *weight));
+
+  const auto samples = static_cast<double>(samplesOf(batch));
+  numbers_[kSamples] = samples;
+  numbers_[kLoss] = output.loss.item<double>() * samples;
+  for (std::size_t i = 0; i < output.metrics.size(); ++i) {
+    numbers_[kFirstMetric + i] = output.metrics[i] * samples;
+  }
+}
+
+Outcome Replica::step(std::int64_t step, std::int64_t samples, const NextBatch& next,
+                      double factor, bool stop) {
+  if (!model_->module().is_training()) model_->module().train();
+  rememberBuffers();
+  const SliceRange range = map_.range(job_.rank());
+  for (int slice = range.begin; slice < range.end; ++slice) {
+    const Batch batch = next();
+    std::ranges::fill(numbers_, 0.0);
+    reducer_->beginSlice(slice);
+    if (samplesOf(batch) > 0) {
+      const double weight =
+          static_cast<double>(samplesOf(batch)) / static_cast<double>(samples);
+      if (slice != range.begin) restoreBuffers();
+      runSlice(slice, static_cast<std::uint64_t>(step), batch, weight);
+      addBuffers(weight);
+    }
+    reducer_->endSlice();
+    numbers_[kStop] = stop ? 1 : 0;
+    metrics_->add(slice, numbers_);
+  }
+  reducer_->finish();
+  finishBuffers();
+  for (std::size_t i = 0; i < gradients_.size(); ++i) {
+    gradients_[i] = reducer_->sum(static_cast<int>(i));
+  }
+  updater_->apply(gradients_, factor, gradientScale());
+  return outcome();
+}
+
+Outcome Replica::evaluate(const NextBatch& next) {
+  const torch::NoGradGuard noGrad;
+  if (model_->module().is_training()) model_->module().eval();
+  constexpr std::uint64_t kEvaluation = ~std::uint64_t{0};  // No step has this number.
+  const SliceRange range = map_.range(job_.rank());
+  for (int slice = range.begin; slice < range.end; ++slice) {
+    const Batch batch = next();
+    std::ranges::fill(numbers_, 0.0);
+    if (samplesOf(batch) > 0) runSlice(slice, kEvaluation, batch, {});
+    metrics_->add(slice, numbers_);
+  }
+  return outcome();
+}
+
+Outcome Replica::outcome() {
+  const std::span<const double> sums = valueOrThrow(metrics_->reduce());
+  Outcome outcome{.samples = sums[kSamples], .loss = 0, .metrics = {}, .stop = sums[kStop] > 0};
+  const double divisor = std::max(sums[kSamples], 1.0);
+  outcome.loss = sums[kLoss] / divisor;
+  for (const double sum : sums.subspan(kFirstMetric)) outcome.metrics.push_back(sum / divisor);
+  return outcome;
+}
+
+void Replica::rememberBuffers() {
+  const torch::NoGradGuard noGrad;
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    if (versions_[i] != buffers_[i].tensor._version()) before_[i].copy_(buffers_[i].tensor);
+    versions_[i] = buffers_[i].tensor._version();
+  }
+}
+
+void Replica::restoreBuffers() {
+  const torch::NoGradGuard noGrad;
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    if (versions_[i] != buffers_[i].tensor._version()) buffers_[i].tensor.copy_(before_[i]);
+    versions_[i] = buffers_[i].tensor._version();
+  }
+}
+
+// A buffer that no slice wrote to keeps its bits: a weighted mean of equal values might not.
+void Replica::addBuffers(double weight) {
+  const torch::NoGradGuard noGrad;
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    const torch::Tensor& tensor = buffers_[i].tensor;
+    if (bufferEntries_[i] >= 0) {
+      reducer_->add(bufferEntries_[i], tensor * weight, tensor._version() != versions_[i]);
+    }
+  }
+}
+
+void Replica::finishBuffers() {
+  const torch::NoGradGuard noGrad;
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    const torch::Tensor& tensor = buffers_[i].tensor;
+    if (bufferEntries_[i] >= 0) {
+      const torch::Tensor& mean = reducer_->sum(bufferEntries_[i]);
+      if (mean.defined()) tensor.copy_(mean);
+    } else {
+      throwIfError(broadcast(job_.world(), memoryOf(tensor, buffers_[i].name), 0));
+    }
+  }
+}
+
+double Replica::gradientScale() const {
+  if (options_.clipNorm == 0) return 1;
+  double sum = 0;
+  for (const torch::Tensor& gradient : gradients_) {
+    if (!gradient.defined()) continue;
+    const auto count = static_cast<std::size_t>(gradient.numel());
+    if (gradient.scalar_type() == torch::kFloat64) {
+      sum += optim::sumOfSquares(std::span(gradient.const_data_ptr<double>(), count));
+    } else {
+      const torch::Tensor floats = gradient.to(torch::kFloat32);
+      sum += optim::sumOfSquares(std::span(floats.const_data_ptr<float>(), count));
+    }
+  }
+  return optim::clipFactor(std::sqrt(sum), options_.clipNorm);
+}
+
+std::string Replica::firstNotFinite() const {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!allFinite(gradients_[i])) return fmt::format("the gradient of \"{}\"", parameters_[i].name);
+    if (!allFinite(parameters_[i].tensor)) return fmt::format("\"{}\"", parameters_[i].name);
+  }
+  for (const Parameter& buffer : buffers_) {
+    if (!allFinite(buffer.tensor)) return fmt::format("\"{}\"", buffer.name);
+  }
+  return {};
+}
+
+void broadcastTensors(Group& group, std::span<const Parameter> tensors) {
+  if (group.size() == 1) return;
+  for (const Parameter& tensor : tensors) {
+    throwIfError(broadcast(group, memoryOf(tensor.tensor, tensor.name), 0));
+  }
+}
+
+}  // namespace colla::train

@@ -1,0 +1,102 @@
+// One worker's copy of the model, and what it does in a step: its slices' forward and backward, the
+// exchange, the update. After every step all replicas of a job are equal in every bit.
+//
+// Every slice of a step starts from the same parameters, the same buffers (BatchNorm's statistics)
+// and a random stream of its own. New buffers are the canonical mean over the slices, weighted by
+// samples as the gradients are; those that are not floating point (num_batches_tracked) are slice
+// 0's.
+//
+// To be used by one thread. Errors are thrown as colla::Error.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "colla/dataset.h"
+#include "colla/job.h"
+#include "colla/model.h"
+#include "colla/trainer.h"
+#include "train/reducer.h"
+#include "train/slice_metrics.h"
+#include "train/updater.h"
+
+namespace colla::train {
+
+struct ReplicaOptions {
+  std::uint64_t seed = 1;
+  double clipNorm = 0;  // 0: no clipping.
+  bool bfloat16 = false;
+};
+
+// What came of a step or of a batch of an evaluation, over all slices.
+struct Outcome {
+  double samples = 0;
+  double loss = 0;              // Mean over the samples.
+  std::vector<double> metrics;  // The same.
+  bool stop = false;            // Some worker was asked to.
+};
+
+class Replica {
+ public:
+  // Makes the model with libtorch's generator seeded by options.seed, and takes over rank 0's
+  // parameters and buffers. Every worker of the job calls it.
+  Replica(Job& job, const SliceMap& map, const MakeModel& make, const Optimizer& optimizer,
+          const ReplicaOptions& options);
+
+  // Gives this worker's slices' batches, in order.
+  using NextBatch = std::function<Batch()>;
+
+  // Update number `step` (from 0), with `samples` in the global batch. `stop`: this worker would
+  // like to end.
+  Outcome step(std::int64_t step, std::int64_t samples, const NextBatch& next, double factor,
+               bool stop);
+  // Loss and metrics of one global batch, without gradients; leaves everything as it was.
+  Outcome evaluate(const NextBatch& next);
+
+  Model& model() { return *model_; }
+  Updater& updater() { return *updater_; }
+  Reducer& reducer() { return *reducer_; }
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  const std::vector<Parameter>& frozen() const { return frozen_; }
+  const std::vector<Parameter>& buffers() const { return buffers_; }
+  // The first parameter, gradient or buffer with a number that is not finite; empty if there is
+  // none.
+  std::string firstNotFinite() const;
+
+ private:
+  void runSlice(int slice, std::uint64_t stream, const Batch& batch, std::optional<double> weight);
+  void rememberBuffers();
+  void restoreBuffers();
+  void addBuffers(double weight);
+  void finishBuffers();
+  double gradientScale() const;
+  Outcome outcome();
+
+  Job& job_;
+  const SliceMap map_;
+  const ReplicaOptions options_;
+  std::unique_ptr<Model> model_;
+  std::vector<Parameter> parameters_;
+  std::vector<Parameter> frozen_;  // Parameters that need no gradient.
+  std::vector<Parameter> buffers_;
+  std::vector<torch::Tensor> before_;    // The buffers as they were before the step,
+  std::vector<std::int64_t> versions_;  // and libtorch's count of writes then.
+  std::vector<int> bufferEntries_;       // Their numbers in the reducer; -1 unless floating point.
+  std::unique_ptr<Reducer> reducer_;
+  std::unique_ptr<Updater> updater_;
+  std::unique_ptr<SliceMetrics> metrics_;
+  std::vector<torch::Tensor> gradients_;
+  std::vector<double> numbers_;  // Of one slice, for metrics_.
+};
+
+// Rank 0's values replace everybody's.
+void broadcastTensors(Group& group, std::span<const Parameter> tensors);
+
+}  // namespace colla::train

@@ -1,0 +1,35 @@
+// Sums a few numbers over the slices of all workers, in float64 along the canonical tree: loss,
+// metrics, samples. The same bits on every worker, for any number of them.
+//
+// Not thread safe; one per worker.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "colla/job.h"
+#include "colla/slices.h"
+#include "collective/partial_sums.h"
+
+namespace colla::train {
+
+class SliceMetrics {
+ public:
+  // `count` numbers for each slice of map.range(job.rank()).
+  SliceMetrics(Job& job, const SliceMap& map, std::size_t count);
+
+  // Slices in ascending order, each once, then reduce().
+  void add(int slice, std::span<const double> values);
+  Result<std::span<const double>> reduce();
+
+ private:
+  Job& job_;
+  const SliceMap& map_;
+  const std::size_t count_;
+  const collective::PartialSums sums_;
+  std::vector<double> memory_;
+  std::vector<std::byte*> buffers_;
+};
+
+}  // namespace colla::train

@@ -1,0 +1,175 @@
+#include "train/updater.h"
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "checkpoint/restore.h"
+#include "colla/error.h"
+#include "optim/update_rule.h"
+#include "train/tensors.h"
+
+namespace colla::train {
+namespace {
+
+// Colla's own kernels.
+class RuleUpdater final : public Updater {
+ public:
+  RuleUpdater(const OptimizerOptions& options, std::vector<Parameter> parameters)
+      : rule_(valueOrThrow(optim::UpdateRule::make(options))), parameters_(std::move(parameters)) {
+    for (const Parameter& parameter : parameters_) {
+      const DataType type = dataTypeOf(parameter.tensor, parameter.name);
+      if (type != DataType::kFloat32 && type != DataType::kFloat64) {
+        throw Error(StatusCode::kUnsupported,
+                    fmt::format("parameter \"{}\" is {}: Colla's optimizers take float32 and "
+                                "float64; use a torch::optim class",
+                                parameter.name, toString(type)));
+      }
+      State& state = states_.emplace_back();
+      for (const optim::Slot& slot : rule_.slots()) {
+        state.slots.push_back(torch::full_like(parameter.tensor.detach(), slot.initial));
+      }
+    }
+  }
+
+  void apply(std::span<const torch::Tensor> gradients, double factor, double scale) override {
+    const double lr = learningRate(rule_.options()) * factor;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      if (!gradients[i].defined()) continue;
+      const optim::Update update{.step = ++states_[i].step, .lr = lr, .gradScale = scale};
+      if (parameters_[i].tensor.scalar_type() == torch::kFloat32) {
+        applyTo<float>(i, update, gradients[i]);
+      } else {
+        applyTo<double>(i, update, gradients[i]);
+      }
+    }
+  }
+
+  std::vector<checkpoint::TensorView> state() override {
+    std::vector<checkpoint::TensorView> views;
+    forEach([&](const std::string& name, DataType type, checkpoint::Shape shape,
+                std::span<std::byte> bytes) {
+      views.push_back({name, type, std::move(shape), bytes});
+    });
+    return views;
+  }
+
+  Status restore(std::span<const checkpoint::TensorView> saved) override {
+    std::vector<checkpoint::Target> targets;
+    forEach([&](const std::string& name, DataType type, checkpoint::Shape shape,
+                std::span<std::byte> bytes) {
+      targets.push_back({name, type, std::move(shape), bytes});
+    });
+    return checkpoint::restore(saved, targets);
+  }
+
+ private:
+  struct State {
+    std::int64_t step = 0;  // Updates that the parameter has had.
+    std::vector<torch::Tensor> slots;
+  };
+
+  template <typename T>
+  static std::span<T> spanOf(const torch::Tensor& tensor) {
+    return {static_cast<T*>(tensor.data_ptr()), static_cast<std::size_t>(tensor.numel())};
+  }
+
+  template <typename T>
+  void applyTo(std::size_t i, const optim::Update& update, const torch::Tensor& gradient) {
+    std::array<std::span<T>, optim::kMaxSlots> slots;
+    for (std::size_t slot = 0; slot < states_[i].slots.size(); ++slot) {
+      slots[slot] = spanOf<T>(states_[i].slots[slot]);
+    }
+    rule_.apply<T>(update, spanOf<T>(parameters_[i].tensor), spanOf<T>(gradient),
+                   std::span(slots).first(states_[i].slots.size()));
+  }
+
+  template <typename Visit>
+  void forEach(const Visit& visit) {
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const std::string& name = parameters_[i].name;
+      visit(name + "/step", DataType::kInt64, {}, std::as_writable_bytes(std::span(&states_[i].step, 1)));
+      for (std::size_t slot = 0; slot < states_[i].slots.size(); ++slot) {
+        const torch::Tensor& tensor = states_[i].slots[slot];
+        const Buffer memory = memoryOf(tensor, name);
+        visit(fmt::format("{}/{}", name, rule_.slots()[slot].name), memory.type(),
+              tensor.sizes().vec(), memory.bytes());
+      }
+    }
+  }
+
+  const optim::UpdateRule rule_;
+  const std::vector<Parameter> parameters_;
+  std::vector<State> states_;
+};
+
+// Any torch::optim class. Its state is kept as libtorch writes it.
+class TorchUpdater final : public Updater {
+ public:
+  TorchUpdater(const TorchOptimizer& optimizer, std::vector<Parameter> parameters)
+      : parameters_(std::move(parameters)) {
+    std::vector<torch::Tensor> tensors;
+    for (const Parameter& parameter : parameters_) tensors.push_back(parameter.tensor);
+    optimizer_ = optimizer.make(std::move(tensors));
+    for (auto& group : optimizer_->param_groups()) rates_.push_back(group.options().get_lr());
+  }
+
+  void apply(std::span<const torch::Tensor> gradients, double factor, double scale) override {
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      if (gradients[i].defined() && scale != 1) gradients[i].mul_(scale);
+      parameters_[i].tensor.mutable_grad() = gradients[i];
+    }
+    for (std::size_t group = 0; group < rates_.size(); ++group) {
+      optimizer_->param_groups()[group].options().set_lr(rates_[group] * factor);
+    }
+    optimizer_->step();
+  }
+
+  std::vector<checkpoint::TensorView> state() override {
+    torch::serialize::OutputArchive archive;
+    optimizer_->save(archive);
+    std::ostringstream stream;
+    archive.save_to(stream);
+    state_ = stream.str();
+    return {{std::string(kName), DataType::kUInt8, {static_cast<std::int64_t>(state_.size())},
+             std::as_bytes(std::span(state_))}};
+  }
+
+  Status restore(std::span<const checkpoint::TensorView> saved) override {
+    if (saved.size() != 1 || saved.front().name != kName) {
+      return {StatusCode::kMismatch,
+              "the checkpoint was made with another optimizer: this one is a torch::optim class"};
+    }
+    try {
+      torch::serialize::InputArchive archive;
+      archive.load_from(reinterpret_cast<const char*>(saved.front().bytes.data()),
+                        saved.front().bytes.size());
+      optimizer_->load(archive);
+    } catch (const c10::Error& error) {
+      return {StatusCode::kMismatch,
+              fmt::format("the checkpoint's optimizer state does not fit: {}",
+                          error.what_without_backtrace())};
+    }
+    return {};
+  }
+
+ private:
+  static constexpr std::string_view kName = "torch.optim";
+  std::vector<Parameter> parameters_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  std::vector<double> rates_;  // Of each group, before the schedule.
+  std::string state_;
+};
+
+}  // namespace
+
+std::unique_ptr<Updater> makeUpdater(const Optimizer& optimizer,
+                                     std::vector<Parameter> parameters) {
+  if (const auto* options = std::get_if<OptimizerOptions>(&optimizer)) {
+    return std::make_unique<RuleUpdater>(*options, std::move(parameters));
+  }
+  return std::make_unique<TorchUpdater>(std::get<TorchOptimizer>(optimizer),
+                                        std::move(parameters));
+}
+
+}  // namespace colla::train

@@ -1,0 +1,40 @@
+// Turns the summed gradients of a step into the next parameters, on every worker alike.
+//
+// Two of them: Colla's own kernels (optim/update_rule.h), and any torch::optim class. Not thread
+// safe; one per replica.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/tensor_view.h"
+#include "colla/optimizer.h"
+#include "colla/trainer.h"
+
+namespace colla::train {
+
+struct Parameter {
+  std::string name;
+  torch::Tensor tensor;
+};
+
+class Updater {
+ public:
+  virtual ~Updater() = default;
+
+  // gradients[i] belongs to parameter i; undefined: it had none in this step, and stays as it is.
+  // `factor` is the schedule's, `scale` multiplies the gradients (clipping).
+  virtual void apply(std::span<const torch::Tensor> gradients, double factor, double scale) = 0;
+
+  // What a checkpoint keeps, valid until the next call of any function.
+  virtual std::vector<checkpoint::TensorView> state() = 0;
+  virtual Status restore(std::span<const checkpoint::TensorView> saved) = 0;
+};
+
+std::unique_ptr<Updater> makeUpdater(const Optimizer& optimizer, std::vector<Parameter> parameters);
+
+}  // namespace colla::train
