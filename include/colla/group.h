@@ -50,7 +50,8 @@ class Group {
   int size() const;
 
   // A group of some of this group's ranks (by their numbers here, without repetition; their order
-  // is the new numbering). To be called by exactly those ranks.
+  // is the new numbering). To be called by exactly those ranks. kUnsupported when its number, a
+  // hash, is that of another group of this rank's that still lives.
   Result<std::unique_ptr<Group>> subgroup(std::span<const int> ranks);
 
   // Runs `operation` (one or more collectives on this group) on the group's progress thread,

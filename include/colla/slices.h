@@ -27,7 +27,7 @@ int splitPoint(SliceRange range);
 
 class SliceMap {
  public:
-  // As even as possible, and among the even ways the one with the fewest partial sums.
+  // No worker has more than slices / workers, rounded up; within that, few partial sums.
   // kInvalidArgument when there are more workers than slices.
   static Result<SliceMap> even(int slices, int workers);
   // Worker r runs [first[r], first[r + 1]); `first` starts at 0, rises, and ends with the number

@@ -40,7 +40,6 @@ job::Place placeOf(const Stage& stage, int rank) {
   place.localRank = rank;
   place.localSize = stage.np;
   place.host = job::hostName();
-  place.threads = 1;
   if (stage.veth != nullptr) {
     const int side = sideOf(rank, stage.np);
     const int lower = (stage.np + 1) / 2;
@@ -84,6 +83,7 @@ SystemSpec collaSystem(const Stage& stage, const SystemInfo& info) {
     process.body = [agent, buffers] { return exitCode(serve(agent, buffers)); };
     for (const auto& [name, value] : job::toVariables(place)) process.environment[name] = value;
     process.environment["COLLA_TRANSPORT"] = info.transport;
+    process.environment["COLLA_THREADS"] = "1";
     if (stage.net != Net::kShm) {
       process.environment["COLLA_INTERFACE"] =
           std::string(stage.veth == nullptr ? "lo" : VethPair::kInterface);

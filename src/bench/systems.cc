@@ -27,7 +27,7 @@ int exitCode(const Status& status) {
 // Candidates in the order in which a user would expect them: what they chose, the environment
 // that ./colla made next to the build, what is on the path.
 std::vector<std::string> pythonCandidates() {
-  if (const char* chosen = std::getenv("COLLA_PYTHON")) return {chosen};
+  if (const char* chosen = std::getenv("COLLA_TORCH_PYTHON")) return {chosen};
   std::vector<std::string> candidates;
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -54,7 +54,7 @@ Result<std::string> findPythonWithTorch(Coordinator& coordinator) {
   }
   return {StatusCode::kNotFound,
           fmt::format("no Python with torch (tried {}): run ./colla once, which makes .venv, or "
-                      "pip install torch, or set COLLA_PYTHON",
+                      "pip install torch, or set COLLA_TORCH_PYTHON",
                       fmt::join(candidates, ", "))};
 }
 

@@ -24,8 +24,8 @@ Status reduceDirect(GroupCore::Turn& turn, const SumTree& tree,
                     std::span<const Range> ranges, std::byte* out,
                     const std::function<void(Range piece)>& ready);
 
-// Folds along the tree into `result` of rank 0; the others' is not used.
-Status reduceTree(const Reduction& reduction);
+// Folds along the tree into `result` of `root`; the others' is not used.
+Status reduceTree(const Reduction& reduction, int root);
 
 Status broadcastMessages(GroupCore::Turn& turn, std::span<std::byte> data, int root,
                          std::uint32_t firstStep = 0);
@@ -43,5 +43,7 @@ Status exchangeMessages(GroupCore::Turn& turn, std::span<const std::span<const s
                         std::span<const std::span<std::byte>> incoming);
 // Every rank brings `part` bytes, which already stand at their place in `all`.
 Status allgatherMessages(GroupCore::Turn& turn, std::span<std::byte> all, std::size_t part);
+// Everybody with everybody, however many they are.
+Status allgatherDirect(GroupCore::Turn& turn, std::span<std::byte> all, std::size_t part);
 
 }  // namespace colla::collective

@@ -2,10 +2,7 @@
 // sums to the chunk's owner, who folds them in tree order and sends the result to everybody. Any
 // number of ranks, any tree, and 2(n-1)/n of the bytes per rank where each brings one partial sum.
 //
-// A chunk travels in pieces, so that folding (and sending on) one piece hides behind the arrival
-// of the next.
-#include <fmt/format.h>
-
+// A chunk travels in pieces: folding one, and sending it on, hides behind the arrival of the next.
 #include <deque>
 #include <memory>
 #include <vector>
@@ -15,18 +12,6 @@
 #include "collective/messages.h"
 
 namespace colla::collective {
-namespace {
-
-constexpr std::size_t kPieceBytes = 1 << 20;
-
-std::size_t piecesIn(Range range) { return (range.size() + kPieceBytes - 1) / kPieceBytes; }
-
-Range pieceOf(Range range, std::size_t index) {
-  const std::size_t begin = range.begin + index * kPieceBytes;
-  return {begin, std::min(range.end, begin + kPieceBytes)};
-}
-
-}  // namespace
 
 // Step numbers count (piece, partial sum) from zero; the second half goes on behind them.
 Status reduceDirect(GroupCore::Turn& turn, const SumTree& tree,
@@ -95,10 +80,7 @@ Status allreduceDirect(const Reduction& reduction) {
   const Buffer result = reduction.result;
   const int self = turn.group.rank();
   const int ranks = turn.group.size();
-  std::vector<Range> ranges(ranks);
-  for (int rank = 0; rank < ranks; ++rank) {
-    ranges[rank] = chunkOf(result.bytes().size(), ranks, rank);
-  }
+  const std::vector<Range> ranges = chunksOf(result.bytes().size(), ranks);
   // Results are numbered from here, above every step of the first half on every rank.
   const auto resultStep = [&](std::size_t piece) {
     return static_cast<std::uint32_t>(1U << 31 | piece);

@@ -1,6 +1,6 @@
 // Tree: the messages follow the canonical tree itself. The rank of a node's leftmost leaf forms
-// its value; the rank of the right child sends its own there. The root's value is at rank 0,
-// which broadcasts it. O(log n) messages per rank: for few bytes and many ranks.
+// its value; the rank of the right child sends its own there. The root's value is at rank 0, which
+// hands it on. O(log n) messages per rank: for few bytes and many ranks.
 #include <memory>
 #include <vector>
 
@@ -9,11 +9,18 @@
 #include "collective/messages.h"
 
 namespace colla::collective {
+namespace {
 
-Status reduceTree(const Reduction& reduction) {
+// The messages that hand the result on are numbered from here.
+std::uint32_t firstStepAfter(const SumTree& tree) {
+  return static_cast<std::uint32_t>(tree.nodes().size());
+}
+
+// Into `result` of rank 0; the others' is not used.
+Status foldAtRankZero(const Reduction& reduction) {
   const auto& [turn, tree, partials, result, op] = reduction;
   const int self = turn.group.rank();
-  const Kernels& kernels = kernelsFor(result.type(), op);
+  const Kernels& kernels = kernelsFor(partials[0].type(), op);
   const std::size_t bytes = partials[0].bytes().size();
   const std::size_t count = partials[0].count();
   const auto nodes = tree.nodes();
@@ -58,10 +65,27 @@ Status reduceTree(const Reduction& reduction) {
   return {};
 }
 
+}  // namespace
+
 Status allreduceTree(const Reduction& reduction) {
-  COLLA_TRY(reduceTree(reduction));
-  const auto firstStep = static_cast<std::uint32_t>(reduction.tree.nodes().size());
-  return broadcastMessages(reduction.turn, reduction.result.bytes(), 0, firstStep);
+  COLLA_TRY(foldAtRankZero(reduction));
+  return broadcastMessages(reduction.turn, reduction.result.bytes(), 0,
+                           firstStepAfter(reduction.tree));
+}
+
+Status reduceTree(const Reduction& reduction, int root) {
+  if (root == 0) return foldAtRankZero(reduction);
+  const ConstBuffer partial = reduction.partials[0];
+  const int self = reduction.turn.group.rank();
+  const std::uint32_t step = firstStepAfter(reduction.tree);
+  const auto room = std::make_unique_for_overwrite<std::byte[]>(partial.bytes().size());
+  Reduction folding = reduction;
+  folding.result = Buffer(room.get(), partial.count(), partial.type());
+  COLLA_TRY(foldAtRankZero(folding));
+  Messages messages(reduction.turn);
+  if (self == 0) messages.send(root, step, folding.result.bytes());
+  if (self == root) messages.recv(0, step, reduction.result.bytes());
+  return messages.wait();
 }
 
 }  // namespace colla::collective

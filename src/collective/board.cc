@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 
 #include "base/check.h"
 #include "collective/call.h"
@@ -11,97 +10,75 @@
 namespace colla::collective {
 namespace {
 
-// Fits into the second-level cache beside the user's data; enough for two halves.
+// Two halves of a MiB: room for a few chunks of the staged allreduce (kLargestChunk), and little
+// enough that what one rank writes there another can still read from a cache, though on many
+// machines not from the second level.
 constexpr std::size_t kStagingBytes = 2 << 20;
 
 constexpr std::size_t roundUp(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-struct Layout {
-  std::size_t small, numbers, numbersBytes, staging, total;
-};
-
-Layout layoutFor(std::size_t headerBytes, std::size_t ranks) {
-  Layout layout{};
-  layout.small = roundUp(headerBytes, 64);
-  layout.numbers = layout.small + 2 * Board::kSmall;
-  layout.numbersBytes = roundUp((ranks + 1) * sizeof(std::uint64_t), 64);
-  layout.staging = roundUp(layout.numbers + 2 * layout.numbersBytes, 4096);
-  layout.total = layout.staging + kStagingBytes;
-  return layout;
-}
-
 }  // namespace
+
+Board::Layout::Layout(std::size_t ranks)
+    : small(roundUp(sizeof(Header), 64)),
+      numbers(small + 2 * kSmall),
+      numbersBytes(roundUp((ranks + 1) * sizeof(std::uint64_t), 64)),
+      staging(roundUp(numbers + 2 * numbersBytes, 4096)),
+      total(staging + kStagingBytes) {}
 
 Board::Board(transport::SharedMemory& memory, std::vector<int> members, int rank,
              std::vector<std::string> names)
-    : memory_(memory), members_(std::move(members)), rank_(rank), names_(std::move(names)) {
+    : memory_(memory),
+      members_(std::move(members)),
+      rank_(rank),
+      names_(std::move(names)),
+      layout_(members_.size()),
+      boards_(members_.size()) {
   for (int other = 0; other < size(); ++other) {
     if (other != rank_) others_.push_back(members_[other]);
   }
 }
 
 Board::~Board() {
-  if (!boards_.empty() && !boards_[rank_].empty()) memory_.release(boards_[rank_]);
+  if (!boards_[rank_].empty()) memory_.release(boards_[rank_]);
 }
 
-Result<std::unique_ptr<Board>> Board::create(transport::Transport& transport, std::uint32_t group,
+Result<std::unique_ptr<Board>> Board::create(transport::SharedMemory& memory,
                                              std::vector<int> members, int rank,
-                                             std::vector<std::string> names, Deadline deadline) {
-  transport::SharedMemory& memory = *transport.sharedMemory();
+                                             std::vector<std::string> names) {
   std::unique_ptr<Board> board(new Board(memory, std::move(members), rank, std::move(names)));
-  const int size = board->size();
-  const std::size_t bytes = layoutFor(sizeof(Header), size).total;
-  board->boards_.resize(size);
-  COLLA_TRY_ASSIGN(board->boards_[rank], memory.allocate(bytes));
-
-  // Everybody tells everybody where its board is.
-  std::vector<transport::Place> places(size);
-  places[rank] = memory.find(board->boards_[rank]);
-  std::deque<transport::Request> requests;
-  std::vector<transport::Request*> pending;
-  const transport::Envelope envelope{.group = group,
-                                     .call = encode({.operation = Operation::kSubgroup,
-                                                     .count = static_cast<std::uint64_t>(size)})};
-  for (int other = 0; other < size; ++other) {
-    if (other == rank) continue;
-    transport::Request& in = requests.emplace_back();
-    transport.recv(board->members_[other], envelope,
-                   std::as_writable_bytes(std::span(&places[other], 1)), in);
-    transport::Request& out = requests.emplace_back();
-    transport.send(board->members_[other], envelope, std::as_bytes(std::span(&places[rank], 1)),
-                   out);
-    pending.insert(pending.end(), {&in, &out});
-  }
-  COLLA_TRY(transport.wait(pending, deadline));
-  for (int other = 0; other < size; ++other) {
-    if (other == rank) continue;
-    COLLA_TRY_ASSIGN(transport::Mapping mapping,
-                     memory.map(board->members_[other], places[other], bytes, deadline));
-    board->boards_[other] = mapping.bytes;
-    board->mappings_.push_back(std::move(mapping));
-  }
-  // Nobody leaves, and takes its board along, before everybody has it.
-  board->call_ = envelope.call;
-  board->advance();
-  COLLA_TRY(board->awaitAll(deadline));
+  COLLA_TRY_ASSIGN(board->boards_[rank], memory.allocate(board->layout_.total));
   return board;
 }
 
+Status Board::open(std::span<const transport::Place> places, const transport::Call& call,
+                   Deadline deadline) {
+  for (int other = 0; other < size(); ++other) {
+    if (other == rank_) continue;
+    COLLA_TRY_ASSIGN(transport::Mapping mapping,
+                     memory_.map(members_[other], places[other], layout_.total, deadline));
+    boards_[other] = mapping.bytes;
+    mappings_.push_back(std::move(mapping));
+  }
+  // Nobody leaves, and takes its board along, before everybody has it.
+  call_ = call;
+  advance();
+  return awaitAll(deadline);
+}
+
 std::span<std::byte> Board::small(int rank, std::uint64_t sequence) {
-  const Layout layout = layoutFor(sizeof(Header), size());
-  return boards_[rank].subspan(layout.small + (sequence % 2) * kSmall, kSmall);
+  return boards_[rank].subspan(layout_.small + (sequence % 2) * kSmall, kSmall);
 }
 
 std::span<std::uint64_t> Board::numbers(int rank, std::uint64_t sequence) {
-  const Layout layout = layoutFor(sizeof(Header), size());
-  std::byte* start = boards_[rank].data() + layout.numbers + (sequence % 2) * layout.numbersBytes;
+  std::byte* start = boards_[rank].data() + layout_.numbers + (sequence % 2) * layout_.numbersBytes;
   return {reinterpret_cast<std::uint64_t*>(start), static_cast<std::size_t>(size()) + 1};
 }
 
 std::span<std::byte> Board::staging(int rank) {
-  return boards_[rank].subspan(layoutFor(sizeof(Header), size()).staging, kStagingBytes);
+  return boards_[rank].subspan(layout_.staging, kStagingBytes);
 }
 
 Board::Post& Board::draft(std::uint64_t sequence, const transport::Call& call) {

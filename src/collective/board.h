@@ -41,12 +41,17 @@ class Board {
     std::array<transport::Place, kMostInputs> inputs;
   };
 
-  // Meets the other ranks through messages; `members` are their transport numbers, and `names`
-  // what to call them.
-  static Result<std::unique_ptr<Board>> create(transport::Transport& transport, std::uint32_t group,
+  // This rank's board alone; `members` are the ranks' transport numbers, and `names` what to call
+  // them. Nothing but place() and open() may be called before open() has succeeded.
+  static Result<std::unique_ptr<Board>> create(transport::SharedMemory& memory,
                                                std::vector<int> members, int rank,
-                                               std::vector<std::string> names, Deadline deadline);
+                                               std::vector<std::string> names);
   ~Board();
+  // Where it is, for the others.
+  transport::Place place() const { return memory_.find(boards_[rank_]); }
+  // Finds the others' boards at their places, and waits until everybody has.
+  Status open(std::span<const transport::Place> places, const transport::Call& call,
+              Deadline deadline);
 
   int size() const { return static_cast<int>(members_.size()); }
   transport::SharedMemory& memory() { return memory_; }
@@ -59,6 +64,11 @@ class Board {
 
   // Posts the draft and waits for everybody's; kMismatch when the calls differ.
   Status arrive(std::uint64_t sequence, Deadline deadline);
+  // The same for a call that posts nothing else.
+  Status arrive(std::uint64_t sequence, const transport::Call& call, Deadline deadline) {
+    draft(sequence, call);
+    return arrive(sequence, deadline);
+  }
   const Post& posted(int rank, std::uint64_t sequence) { return header(rank).posts[sequence % 2]; }
 
   // Steps inside an operation, in the same number on every rank: advance() says that this rank
@@ -92,6 +102,12 @@ class Board {
     std::array<char, 500> brokenText;
   };
 
+  // Where the parts behind the header start, and how long the whole is.
+  struct Layout {
+    explicit Layout(std::size_t ranks);
+    std::size_t small, numbers, numbersBytes, staging, total;
+  };
+
   Board(transport::SharedMemory& memory, std::vector<int> members, int rank,
         std::vector<std::string> names);
   Header& header(int rank) { return *reinterpret_cast<Header*>(boards_[rank].data()); }
@@ -106,6 +122,7 @@ class Board {
   std::vector<int> others_;
   int rank_;
   std::vector<std::string> names_;
+  Layout layout_;
   std::vector<std::span<std::byte>> boards_;
   std::vector<transport::Mapping> mappings_;  // What keeps the others' in place.
   std::uint64_t steps_ = 0;

@@ -3,19 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <condition_variable>
 #include <mutex>
 
-#include "base/crc32c.h"
 #include "colla/collectives.h"
 #include "collective/group_core.h"
 
 namespace colla {
 namespace {
-
-// Messages between two ranks have numbers of their own, apart from the collectives'.
-constexpr std::uint32_t kMessageBit = 1U << 31;
 
 Status move(GroupCore& core, bool outgoing, ConstBuffer data, int rank, std::uint32_t tag,
             std::chrono::milliseconds timeout) {
@@ -90,11 +85,7 @@ Result<std::unique_ptr<Group>> Group::subgroup(std::span<const int> ranks) {
     return {StatusCode::kInvalidArgument,
             fmt::format("rank {} is not a member of the subgroup that it asks for", core_->rank())};
   }
-  // The same on every member, because each of them has asked for these members as often.
-  const std::array<std::uint32_t, 2> seed = {options.id, core_->nextSubgroup(wanted.members)};
-  const std::uint32_t crc =
-      crc32c(std::as_bytes(std::span(wanted.members)), crc32c(std::as_bytes(std::span(seed))));
-  wanted.id = crc & ~kMessageBit;
+  wanted.id = core_->nextSubgroup(wanted.members);
   const auto timeout = options.timeout;
   COLLA_TRY_ASSIGN(auto core, GroupCore::create(std::move(wanted), Deadline::after(timeout)));
   return std::make_unique<Group>(std::move(core));

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
+#include "base/crc32c.h"
 #include "base/log.h"
 #include "collective/algorithms.h"
-#include "collective/messages.h"
 
 namespace colla {
 
@@ -12,6 +14,14 @@ GroupCore::GroupCore(Options options)
     : options_(std::move(options)), tree_(collective::SumTree::ofRanks(size())) {}
 
 Result<std::unique_ptr<GroupCore>> GroupCore::create(Options options, Deadline deadline) {
+  if (options.ids == nullptr) options.ids = std::make_shared<GroupIds>();
+  // Silently: an abort with this number would break the other group.
+  if (!options.ids->claim(options.id)) {
+    return {StatusCode::kUnsupported,
+            fmt::format("the group would have the number of another one that is in use ({:08x}): "
+                        "give that one up first, or name the ranks in another order",
+                        options.id)};
+  }
   std::unique_ptr<GroupCore> core(new GroupCore(std::move(options)));
   if (core->size() == 1) return core;
   const Status status = core->connect(deadline);
@@ -22,28 +32,27 @@ Result<std::unique_ptr<GroupCore>> GroupCore::create(Options options, Deadline d
   return core;
 }
 
-Status GroupCore::connect(Deadline deadline) {
-  if (options_.transport->sharedMemory() == nullptr) return meet(deadline);
-  COLLA_TRY_ASSIGN(board_,
-                   collective::Board::create(*options_.transport, options_.id, options_.members,
-                                             options_.rank, options_.names, deadline));
-  return {};
-}
-
 // Links every rank to the others (few), or to enough of them that news spreads (many): when the
-// group breaks, everybody can be told.
-Status GroupCore::meet(Deadline deadline) {
+// group breaks, everybody can be told. Who maps another's memory must have heard from it before,
+// so those that share some are linked to all, however many they are.
+Status GroupCore::connect(Deadline deadline) {
   const transport::Call call = collective::encode(
       {.operation = collective::Operation::kSubgroup, .count = static_cast<std::uint64_t>(size())});
   Turn turn{*this, 0, call, deadline};
-  if (size() > collective::kFewRanks) return collective::barrierMessages(turn);
-  collective::Messages messages(turn);
-  for (int other = 0; other < size(); ++other) {
-    if (other == rank()) continue;
-    messages.recv(other, 0, {});
-    messages.send(other, 0, {});
-  }
-  return messages.wait();
+  transport::SharedMemory* const memory = options_.transport->sharedMemory();
+  if (memory == nullptr) return collective::allgatherMessages(turn, {}, 0);
+  COLLA_TRY_ASSIGN(
+      board_, collective::Board::create(*memory, options_.members, options_.rank, options_.names));
+  std::vector<transport::Place> places(options_.members.size());
+  places[rank()] = board_->place();
+  COLLA_TRY(collective::allgatherDirect(turn, std::as_writable_bytes(std::span(places)),
+                                        sizeof(transport::Place)));
+  return board_->open(places, call, deadline);
+}
+
+GroupCore::~GroupCore() {
+  close();
+  options_.ids->release(options_.id);
 }
 
 void GroupCore::close() {
@@ -93,8 +102,7 @@ void GroupCore::tellMembers(const Status& why) {
 // they do not, and so do they.
 Status GroupCore::meetRefused(Turn& turn) {
   if (board_ == nullptr) return collective::barrierMessages(turn);
-  board_->draft(turn.sequence, turn.call);
-  return board_->arrive(turn.sequence, turn.deadline);
+  return board_->arrive(turn.sequence, turn.call, turn.deadline);
 }
 
 void GroupCore::enqueue(std::function<Status()> operation, std::function<void(Status)> done) {
@@ -139,7 +147,10 @@ std::uint32_t GroupCore::nextMessage(bool outgoing, int peer, std::uint32_t tag)
 
 std::uint32_t GroupCore::nextSubgroup(const std::vector<int>& members) {
   const std::lock_guard lock(mutex_);
-  return subgroups_[members]++;
+  // The same on every member, because each of them has asked for these members as often.
+  const std::array<std::uint32_t, 2> seed = {options_.id, subgroups_[members]++};
+  return crc32c(std::as_bytes(std::span(members)), crc32c(std::as_bytes(std::span(seed)))) &
+         ~kMessageBit;
 }
 
 }  // namespace colla

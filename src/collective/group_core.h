@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,11 +26,35 @@
 
 namespace colla {
 
+// Messages between two ranks of a group go by its id with this bit, which no id has: apart from
+// those of its collectives.
+inline constexpr std::uint32_t kMessageBit = 1U << 31;
+
+// The numbers of the groups that live on one transport: two of the same would mix their messages.
+// Thread safe.
+class GroupIds {
+ public:
+  // False when it is taken.
+  bool claim(std::uint32_t id) {
+    const std::lock_guard lock(mutex_);
+    return taken_.insert(id).second;
+  }
+  void release(std::uint32_t id) {
+    const std::lock_guard lock(mutex_);
+    taken_.erase(id);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::uint32_t> taken_;
+};
+
 class GroupCore {
  public:
   struct Options {
     transport::Transport* transport = nullptr;  // Outlives the group.
     std::uint32_t id = 0;                       // The same on every rank, unlike other groups'.
+    std::shared_ptr<GroupIds> ids;              // Of the transport; null: this is the first group.
     std::vector<int> members;                   // Transport numbers, in the order of ranks.
     int rank = 0;
     std::vector<std::string> names;  // Of the members, for messages.
@@ -47,7 +72,7 @@ class GroupCore {
 
   // Meets the other members, each of which calls it too.
   static Result<std::unique_ptr<GroupCore>> create(Options options, Deadline deadline);
-  ~GroupCore() { close(); }
+  ~GroupCore();
   // Carries out what was enqueued and ends the progress thread.
   void close();
 
@@ -85,13 +110,12 @@ class GroupCore {
 
   // The next number of a message to (or from) `peer` with `tag`.
   std::uint32_t nextMessage(bool outgoing, int peer, std::uint32_t tag);
-  // The next number of a subgroup of `members`.
+  // The id of the next subgroup of `members`, the same on every one of them.
   std::uint32_t nextSubgroup(const std::vector<int>& members);
 
  private:
   explicit GroupCore(Options options);
   Status connect(Deadline deadline);
-  Status meet(Deadline deadline);
   void tellMembers(const Status& why);
   Status begin(Turn& turn);
   Status end(Status status);

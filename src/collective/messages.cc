@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "collective/reduction.h"
+
 namespace colla::collective {
 namespace {
 
@@ -80,6 +82,13 @@ Status Messages::explain(const Status& status) {
       if (!better.ok() && better.peer() != options.members[options.rank]) return better;
       std::this_thread::sleep_for(1ms);
     }
+  }
+  // Among many, messages take several rounds: who keeps this rank waiting may wait as well.
+  if (status.code() == StatusCode::kTimeout && options.members.size() > kFewRanks) {
+    return Status(status.code(),
+                  fmt::format("{}, or for one that it waits for in turn", status.message()),
+                  status.peer())
+        .withContext(describe(turn_.call));
   }
   return status.withContext(describe(turn_.call));
 }

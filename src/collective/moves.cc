@@ -16,7 +16,6 @@
 namespace colla::collective {
 namespace {
 
-constexpr std::size_t kPieceBytes = 1 << 20;
 constexpr std::size_t kLargePart = 64 << 10;
 
 Status allgatherBruck(GroupCore::Turn& turn, std::span<std::byte> all, std::size_t part) {
@@ -53,22 +52,23 @@ Status broadcastMessages(GroupCore::Turn& turn, std::span<std::byte> data, int r
   }
   std::ranges::reverse(children);  // The deepest subtree first.
 
-  const std::size_t pieces =
-      std::max<std::size_t>(1, (data.size() + kPieceBytes - 1) / kPieceBytes);
-  const auto pieceOf = [&](std::size_t index) {
-    const std::size_t begin = index * kPieceBytes;
-    return data.subspan(begin, std::min(kPieceBytes, data.size() - begin));
+  const Range all{0, data.size()};
+  const std::size_t pieces = std::max<std::size_t>(1, piecesIn(all));  // An empty one, too.
+  const auto bytesOfPiece = [&](std::size_t index) {
+    const Range piece = pieceOf(all, index);
+    return data.subspan(piece.begin, piece.size());
   };
   std::deque<Messages> incoming;
   for (std::size_t piece = 0; self != 0 && piece < pieces; ++piece) {
     incoming.emplace_back(turn).recv(absolute(self - std::bit_floor(self)),
-                                     static_cast<std::uint32_t>(firstStep + piece), pieceOf(piece));
+                                     static_cast<std::uint32_t>(firstStep + piece),
+                                     bytesOfPiece(piece));
   }
   Messages outgoing(turn);
   for (std::size_t piece = 0; piece < pieces; ++piece) {
     if (self != 0) COLLA_TRY(incoming[piece].wait());
     for (const int child : children) {
-      outgoing.send(child, static_cast<std::uint32_t>(firstStep + piece), pieceOf(piece));
+      outgoing.send(child, static_cast<std::uint32_t>(firstStep + piece), bytesOfPiece(piece));
     }
   }
   return outgoing.wait();
@@ -108,14 +108,18 @@ Status exchangeMessages(GroupCore::Turn& turn, std::span<const std::span<const s
   return messages.wait();
 }
 
-Status allgatherMessages(GroupCore::Turn& turn, std::span<std::byte> all, std::size_t part) {
+Status allgatherDirect(GroupCore::Turn& turn, std::span<std::byte> all, std::size_t part) {
   const int ranks = turn.group.size();
-  if (ranks > kFewRanks && part < kLargePart) return allgatherBruck(turn, all, part);
   const std::vector<std::span<const std::byte>> outgoing(
       ranks, present(all.subspan(turn.group.rank() * part, part)));
   std::vector<std::span<std::byte>> incoming(ranks);
   for (int rank = 0; rank < ranks; ++rank) incoming[rank] = present(all.subspan(rank * part, part));
   return exchangeMessages(turn, outgoing, incoming);
+}
+
+Status allgatherMessages(GroupCore::Turn& turn, std::span<std::byte> all, std::size_t part) {
+  const bool direct = turn.group.size() <= kFewRanks || part >= kLargePart;
+  return direct ? allgatherDirect(turn, all, part) : allgatherBruck(turn, all, part);
 }
 
 }  // namespace colla::collective

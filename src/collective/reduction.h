@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "colla/buffer.h"
 #include "colla/collectives.h"
@@ -37,6 +38,24 @@ inline constexpr int kFewRanks = 8;
 inline Range chunkOf(std::size_t bytes, std::size_t parts, std::size_t index) {
   const std::size_t size = ((bytes + parts - 1) / parts + kLine - 1) / kLine * kLine;
   return {std::min(bytes, size * index), std::min(bytes, size * (index + 1))};
+}
+
+// One chunk for each of `parts`.
+inline std::vector<Range> chunksOf(std::size_t bytes, std::size_t parts) {
+  std::vector<Range> chunks(parts);
+  for (std::size_t index = 0; index < parts; ++index) chunks[index] = chunkOf(bytes, parts, index);
+  return chunks;
+}
+
+// What is long travels in pieces, so that folding or handing on one of them hides behind the
+// arrival of the next.
+inline constexpr std::size_t kPieceBytes = 1 << 20;
+
+inline std::size_t piecesIn(Range range) { return (range.size() + kPieceBytes - 1) / kPieceBytes; }
+
+inline Range pieceOf(Range range, std::size_t index) {
+  const std::size_t begin = range.begin + index * kPieceBytes;
+  return {begin, std::min(range.end, begin + kPieceBytes)};
 }
 
 inline std::span<std::byte> bytesOf(Buffer buffer, Range range) {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
+#include <cstdint>
 
 #include "base/check.h"
 
@@ -23,6 +23,13 @@ void collectSubtrees(SliceRange node, SliceRange wanted, std::vector<SliceRange>
   collectSubtrees({middle, node.end}, wanted, out);
 }
 
+// The multiple of the highest power of two in [low, high].
+std::int64_t roundest(std::int64_t low, std::int64_t high) {
+  std::int64_t result = high;
+  for (std::int64_t bit = 1; (result & ~bit) >= low; bit *= 2) result &= ~bit;
+  return result;
+}
+
 }  // namespace
 
 int splitPoint(SliceRange range) {
@@ -30,9 +37,10 @@ int splitPoint(SliceRange range) {
   return range.begin + static_cast<int>(std::bit_floor(static_cast<unsigned>(range.size()) - 1));
 }
 
-// Dynamic programming over the cuts: best[w][s] is the fewest partial sums with which the first w
-// workers cover the first s slices, none of them holding more than ⌈S/n⌉. A worker's cost is the
-// number of its subtrees; O(S²) ranges in all.
+// The cuts of the tree that lie high up are at multiples of high powers of two, and a cut there
+// leaves the fewest subtrees torn. So each worker in turn, from the left, ends at the highest such
+// multiple that it can reach with at most ⌈S/n⌉ slices, while leaving those behind it enough room
+// for the rest, and a slice each. O(log S) per worker.
 Result<SliceMap> SliceMap::even(int slices, int workers) {
   if (workers < 1 || slices < workers) {
     return {StatusCode::kInvalidArgument,
@@ -40,32 +48,14 @@ Result<SliceMap> SliceMap::even(int slices, int workers) {
                         "fewer workers or more slices",
                         workers, slices)};
   }
-  const int most = (slices + workers - 1) / workers;
-  constexpr int kNever = std::numeric_limits<int>::max();
-  const auto at = [columns = slices + 1](int worker, int slice) {
-    return static_cast<std::size_t>(worker) * columns + slice;
-  };
-  std::vector<int> best(at(workers, slices) + 1, kNever);
-  std::vector<int> cut(best.size(), 0);
-  best[at(0, 0)] = 0;
-  std::vector<SliceRange> pieces;
-  for (int end = 1; end <= slices; ++end) {
-    for (int begin = std::max(0, end - most); begin < end; ++begin) {
-      pieces.clear();
-      collectSubtrees({0, slices}, {begin, end}, pieces);
-      const int cost = static_cast<int>(pieces.size());
-      for (int worker = 1; worker <= std::min(workers, end); ++worker) {
-        const int before = best[at(worker - 1, begin)];
-        if (before == kNever || before + cost >= best[at(worker, end)]) continue;
-        best[at(worker, end)] = before + cost;
-        cut[at(worker, end)] = begin;
-      }
-    }
+  const std::int64_t most = (std::int64_t{slices} + workers - 1) / workers;
+  std::vector<int> first = {0};
+  for (int behind = workers - 1; behind > 0; --behind) {
+    const std::int64_t low = std::max(first.back() + std::int64_t{1}, slices - behind * most);
+    const std::int64_t high = std::min<std::int64_t>(first.back() + most, slices - behind);
+    first.push_back(static_cast<int>(roundest(low, high)));
   }
-  std::vector<int> first(workers + 1, slices);
-  for (int worker = workers; worker > 0; --worker) {
-    first[worker - 1] = cut[at(worker, first[worker])];
-  }
+  first.push_back(slices);
   return SliceMap(std::move(first));
 }
 

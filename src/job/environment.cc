@@ -27,7 +27,6 @@ constexpr char kSecret[] = "COLLA_SECRET";
 constexpr char kHost[] = "COLLA_HOST";
 constexpr char kJobId[] = "COLLA_JOB_ID";
 constexpr char kStore[] = "COLLA_STORE";
-constexpr char kThreads[] = "COLLA_THREADS";
 constexpr char kSecretFile[] = "COLLA_SECRET_FILE";
 
 // Any of these says that `colla run` started the process; then all of them are needed, with the
@@ -319,7 +318,6 @@ Result<Place> readEnvironment(const Environment& environment) {
   const Reader reader(environment);
   Place place;
   place.host = reader.has(kHost) ? reader.text(kHost) : hostName();
-  if (reader.has(kThreads)) COLLA_TRY(reader.read(kThreads, 0, kMaxSize, place.threads));
 
   const auto has = [&](const char* name) { return reader.has(name); };
   if (std::ranges::any_of(kFromCollaRun, has)) {
@@ -362,7 +360,6 @@ std::vector<std::pair<std::string, std::string>> toVariables(const Place& place)
       {kHost, place.host},
       {kJobId, place.jobId},
       {kStore, place.store},
-      {kThreads, std::to_string(place.threads)},
   };
 }
 

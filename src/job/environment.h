@@ -40,7 +40,6 @@ struct Place {
   bool servesStore = false;       // No launcher does, so this process has to.
   std::string secretHex;          // The job's secret; empty: none was given.
   std::string secretFile;         // Where it is instead, for launchers that share none.
-  int threads = 0;                // Per worker; 0: nobody said.
   std::string launcher = "none";  // Or "colla", "mpirun", "srun", "torchrun".
 
   bool alone() const { return size == 1 && servers == 0; }

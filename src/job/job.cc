@@ -63,9 +63,15 @@ Result<int> slicesOf(const Config& config, const job::Place& place) {
   return static_cast<int>(wanted);
 }
 
-int threadsOf(const Config& config, const job::Place& place) {
-  const auto wanted = static_cast<int>(config.integer("threads"));
-  return wanted > 0 ? wanted : std::max(1, job::usableCpus() / std::max(1, place.localSize));
+Result<int> threadsOf(const Config& config, const job::Place& place) {
+  const auto wanted = config.integer("threads");
+  if (wanted < 0 || wanted > 4096) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("{} is {}, but must be from 1 to 4096, or 0 for cores / workers",
+                        config.origin("threads"), wanted)};
+  }
+  if (wanted > 0) return static_cast<int>(wanted);
+  return std::max(1, job::usableCpus() / std::max(1, place.localSize));
 }
 
 Result<GroupCore::Options> worldOptions(const Config& config, const job::Place& place,
@@ -100,7 +106,7 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
   COLLA_TRY_ASSIGN(state->place, job::readEnvironment(variable));
   const job::Place& place = state->place;
   COLLA_TRY_ASSIGN(state->slices, slicesOf(config, place));
-  state->threads = threadsOf(config, place);
+  COLLA_TRY_ASSIGN(state->threads, threadsOf(config, place));
   const rendezvous::MemberId id{place.role, place.rank};
   log::setLevel(level);
   if (!place.alone()) {
@@ -176,7 +182,7 @@ Result<std::vector<std::unique_ptr<Job>>> Job::inThreads(int workers,
     state->place = place;
     state->place.rank = state->place.localRank = options.self = rank;
     COLLA_TRY_ASSIGN(state->slices, slicesOf(config, place));
-    state->threads = threadsOf(config, place);
+    COLLA_TRY_ASSIGN(state->threads, threadsOf(config, place));
     COLLA_TRY_ASSIGN(state->connection.transport, hub.connect(options));
     jobs.push_back(std::unique_ptr<Job>(new Job(std::move(state))));
   }

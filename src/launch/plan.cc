@@ -74,7 +74,9 @@ Variables sharedVariables(const RunOptions& options, const Surroundings& surroun
   }
   variables.erase("COLLA_CONFIG");  // Its contents follow, stronger places considered.
   for (const auto& [name, value] : settingVariables(options.config)) variables[name] = value;
-  variables["OMP_NUM_THREADS"] = variables["MKL_NUM_THREADS"] = std::to_string(threads);
+  for (const char* name : {"COLLA_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"}) {
+    variables[name] = std::to_string(threads);
+  }
   return variables;
 }
 
@@ -129,7 +131,6 @@ Result<Plan> makePlan(const RunOptions& options, const Surroundings& surrounding
   place.host = plan.host;
   place.store = plan.store;
   place.secretHex = plan.secretHex;
-  place.threads = threads;
   for (const Role role : {Role::kWorker, Role::kServer}) {
     place.role = role;
     place.localSize = role == Role::kWorker ? options.workers : options.servers;

@@ -17,6 +17,7 @@ constexpr std::chrono::seconds kLastFlush{1};
 // Rounds of moving bytes before the leader looks at those that did not move.
 constexpr int kRoundsAwake = 16;
 constexpr std::chrono::milliseconds kEndingPause{10};  // Between looks at a peer that leaves.
+constexpr std::chrono::milliseconds kFlightPause{1};   // Between looks at what is on its way.
 constexpr std::size_t kLoopBytes = 256 << 10;
 
 std::vector<std::string> namesOf(const std::vector<Peer>& peers) {
@@ -62,11 +63,15 @@ Messenger::Messenger(const Options& options, std::unique_ptr<Backend> backend)
 Messenger::~Messenger() {
   const Turn turn(*this);
   const Deadline deadline = Deadline::after(kLastFlush);
-  for (;;) {
+  while (!deadline.expired()) {
     pumpAll();
-    if (std::ranges::none_of(used_, [](const PeerLink* l) { return l->wantsWrite(); })) break;
-    if (deadline.expired()) break;
-    sleep(deadline);
+    if (std::ranges::any_of(used_, [](const PeerLink* l) { return l->wantsWrite(); })) {
+      sleep(deadline);
+    } else if (std::ranges::any_of(used_, &PeerLink::inFlight)) {
+      sleep(deadline.earlier(Deadline::after(kFlightPause)));
+    } else {
+      break;
+    }
   }
   for (PeerLink* l : used_) l->fail({StatusCode::kCancelled, "the transport was closed"});
 }

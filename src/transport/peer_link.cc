@@ -29,6 +29,11 @@ bool PeerLink::wantsWrite() const {
                              [](const Connection& c) { return !c.ended && !c.writer.empty(); });
 }
 
+bool PeerLink::inFlight() const {
+  return std::ranges::any_of(connections_,
+                             [](const Connection& c) { return !c.ended && c.stream->inFlight(); });
+}
+
 void PeerLink::attach(std::unique_ptr<Stream> stream) {
   connections_.emplace_back(std::move(stream), context_.epoch);
   if (connections_.size() > 1) return;
@@ -128,6 +133,8 @@ void PeerLink::breakGroup(std::uint32_t group, const Status& why) {
 
 void PeerLink::fail(Status status) {
   if (lost()) return;
+  // Its last words may have been why a group is broken: there, that counts.
+  for (const LinkContext::Abort& abort : context_.aborts) breakGroup(abort.group, abort.why);
   lost_ = std::move(status);
   for (Connection& c : connections_) context_.closed.push_back(std::move(c.stream));
   connections_.clear();

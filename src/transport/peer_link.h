@@ -69,6 +69,8 @@ class PeerLink {
   // The stream had no room for all that is to be sent.
   bool wantsWrite(std::size_t connection) const { return !connections_[connection].writer.empty(); }
   bool wantsWrite() const;
+  // Some of what was sent could still be lost, if this side left now.
+  bool inFlight() const;
 
   // One more connection. What was posted before the first one starts now.
   void attach(std::unique_ptr<Stream> stream);

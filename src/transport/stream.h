@@ -21,6 +21,10 @@ class Stream {
   // How many bytes of `data` were taken; 0 when there is no room now.
   virtual Result<std::size_t> write(std::span<const std::byte> data) = 0;
 
+  // Whether the other side's machine may not have all that was written: closing now could lose the
+  // rest.
+  virtual bool inFlight() const { return false; }
+
   // What to poll for news; -1 where there is nothing to poll (memory of this host).
   virtual int fd() const { return -1; }
 };

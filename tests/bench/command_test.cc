@@ -140,9 +140,9 @@ TEST_F(BenchCommandTest, VethJoinsTwoNamespaces) {
 }
 
 TEST_F(BenchCommandTest, MissingPeerIsAnErrorOnlyIfItWasNamed) {
-  setenv("COLLA_PYTHON", "/nonexistent/python", 1);
+  setenv("COLLA_TORCH_PYTHON", "/nonexistent/python", 1);
   const Outcome named = bench({"collectives", "--bytes", "1K", "--peers", "gloo"});
-  unsetenv("COLLA_PYTHON");
+  unsetenv("COLLA_TORCH_PYTHON");
   EXPECT_EQ(named.exitCode, 1);
   EXPECT_THAT(named.out, IsEmpty());
   EXPECT_THAT(named.error,

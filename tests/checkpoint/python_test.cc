@@ -1,5 +1,5 @@
 // Python's safetensors reads what we write, and we read what it writes. Runs where a Python has it:
-// COLLA_PYTHON, .venv, or the system's.
+// COLLA_TORCH_PYTHON, .venv, or the system's.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ save_file({
 
 std::string pythonWithSafetensors() {
   std::vector<std::string> candidates;
-  if (const char* chosen = std::getenv("COLLA_PYTHON")) candidates.emplace_back(chosen);
+  if (const char* chosen = std::getenv("COLLA_TORCH_PYTHON")) candidates.emplace_back(chosen);
   candidates.emplace_back(COLLA_SOURCE_DIR "/.venv/bin/python");
   candidates.emplace_back("python3");
   for (const std::string& python : candidates) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "collective/sum_tree.h"
 
@@ -39,6 +40,62 @@ TEST(SlicesTest, EvenMapsAreEvenAndPreferSubtrees) {
     for (int worker = 0; worker < workers; ++worker) {
       EXPECT_EQ(map->subtrees(worker).size(), 1U) << slices << " slices, worker " << worker;
     }
+  }
+}
+
+int partialSums(const SliceMap& map) {
+  int count = 0;
+  for (int worker = 0; worker < map.workers(); ++worker) {
+    count += static_cast<int>(map.subtrees(worker).size());
+  }
+  return count;
+}
+
+// The fewest partial sums of all maps that give no worker more than `most`, by trying each.
+int fewestPartialSums(std::vector<int> first, int workers, int slices, int most) {
+  const int left = slices - first.back();
+  if (workers == 0) return left == 0 ? partialSums(*SliceMap::of(std::move(first))) : slices;
+  int fewest = slices;
+  for (int size = 1; size <= std::min(most, left); ++size) {
+    std::vector<int> longer = first;
+    longer.push_back(first.back() + size);
+    fewest = std::min(fewest, fewestPartialSums(std::move(longer), workers - 1, slices, most));
+  }
+  return fewest;
+}
+
+TEST(SlicesTest, EvenMapsHaveHardlyMorePartialSumsThanAnyOther) {
+  int ours = 0, fewest = 0;
+  for (int slices = 1; slices <= 12; ++slices) {
+    for (int workers = 1; workers <= slices; ++workers) {
+      const int most = (slices + workers - 1) / workers;
+      ours += partialSums(*SliceMap::even(slices, workers));
+      fewest += fewestPartialSums({0}, workers, slices, most);
+    }
+  }
+  EXPECT_LE(ours, fewest + fewest / 100);
+}
+
+TEST(SlicesTest, ManySlicesAndWorkersAreNoTrouble) {
+  for (const auto& [slices, workers] : {std::pair{100'000, 10'000},
+                                        {100'000, 9'999},
+                                        {99'991, 9'000},
+                                        {100'000, 99'999},
+                                        {1'000'000, 3},
+                                        {2'000'000'000, 1'000}}) {
+    const auto map = SliceMap::even(slices, workers);
+    ASSERT_TRUE(map.ok());
+    ASSERT_EQ(map->slices(), slices);
+    ASSERT_EQ(map->workers(), workers);
+    int least = slices, most = 0;
+    for (int worker = 0; worker < workers; ++worker) {
+      least = std::min(least, map->range(worker).size());
+      most = std::max(most, map->range(worker).size());
+    }
+    EXPECT_GE(least, 1);
+    EXPECT_EQ(most, slices / workers + (slices % workers == 0 ? 0 : 1));
+    // Between them, n-1 cuts tear at most the subtrees on the way down to each.
+    EXPECT_LE(partialSums(*map), workers * 2 * std::bit_width(static_cast<unsigned>(most)));
   }
 }
 

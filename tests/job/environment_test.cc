@@ -45,7 +45,6 @@ Place samplePlace() {
   place.epoch = 7;
   place.store = "unix:@colla-0123abcd";
   place.secretHex = std::string(64, 'a');
-  place.threads = 3;
   place.launcher = "colla";
   return place;
 }
@@ -108,7 +107,6 @@ TEST(Environment, ReadsWhatCollaRunWrites) {
   EXPECT_EQ(place->store, "unix:@colla-0123abcd");
   EXPECT_FALSE(place->servesStore);
   EXPECT_EQ(place->secretHex, std::string(64, 'a'));
-  EXPECT_EQ(place->threads, 3);
   EXPECT_EQ(place->launcher, "colla");
 }
 
@@ -117,10 +115,10 @@ TEST(Environment, CollaRunIsStrongestAndItsVariablesComeTogether) {
   ASSERT_TRUE(both.ok()) << both.status();
   EXPECT_EQ(both->launcher, "colla");
 
-  // The host's name, the threads and nothing else may be missing.
+  // The host's name and nothing else may be missing.
   for (const auto& [name, value] : collaRun()) {
     const auto place = read(without(collaRun(), name));
-    if (name == "COLLA_HOST" || name == "COLLA_THREADS") {
+    if (name == "COLLA_HOST") {
       EXPECT_TRUE(place.ok()) << place.status();
     } else {
       EXPECT_THAT(toString(place.status()), HasSubstr(name + " is not")) << name;
@@ -298,7 +296,6 @@ INSTANTIATE_TEST_SUITE_P(
                 "4294967296"},
         Refused{"ShortSecret", with(collaRun(), {{"COLLA_SECRET", "abc"}}), "COLLA_SECRET",
                 "3 characters"},
-        Refused{"Threads", {{"COLLA_THREADS", "many"}}, "COLLA_THREADS", "\"many\""},
         Refused{"StoreAlone", {{"COLLA_STORE", "a:1"}}, "COLLA_STORE", "\"a:1\""},
         Refused{"RankAlone", {{"COLLA_RANK", "0"}}, "COLLA_RANK is set", "COLLA_ROLE is not"},
         Refused{"MpiRank", with(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "4"}}), "OMPI_COMM_WORLD_RANK",

@@ -37,11 +37,11 @@ TEST(JobTest, MoreConnectionsPerPairCarryTheSame) {
   }
 }
 
-// A mixed job is refused with both values.
+// A mixed job is refused with both values, at once on both sides.
 TEST(JobTest, DifferentSettingsAreRefusedWithBothValues) {
   for (const char* transport : {"shm", "tcp"}) {
     Processes job(2, {COLLA_MEMBER, "allreduce", "3", "1000", "20000"},
-                  {{"COLLA_TRANSPORT", transport}, {"COLLA_START_TIMEOUT", "3"}},
+                  {{"COLLA_TRANSPORT", transport}, {"COLLA_START_TIMEOUT", "300"}},
                   {{1, {{"COLLA_ALGORITHM", "ring"}}}});
     for (int rank = 0; rank < 2; ++rank) {
       const auto ended = job.end(rank);
@@ -60,10 +60,13 @@ TEST(JobTest, MoreWorkersThanSlicesIsRefused) {
 }
 
 TEST(JobTest, BadSettingsAreOneClearLine) {
-  const std::map<std::string, std::string> wrong = {
-      {"COLLA_TRANSPORT", "pigeon"},     {"COLLA_ALGORITHM", "fastest"},
-      {"COLLA_TCP_CONNECTIONS", "99"},   {"COLLA_LOG", "loud"},
-      {"COLLA_COLLECTIVE_TIMEOUT", "x"}, {"COLLA_CONFIG", "/nonexistent.toml"}};
+  const std::map<std::string, std::string> wrong = {{"COLLA_TRANSPORT", "pigeon"},
+                                                    {"COLLA_ALGORITHM", "fastest"},
+                                                    {"COLLA_TCP_CONNECTIONS", "99"},
+                                                    {"COLLA_LOG", "loud"},
+                                                    {"COLLA_COLLECTIVE_TIMEOUT", "x"},
+                                                    {"COLLA_CONFIG", "/nonexistent.toml"},
+                                                    {"COLLA_THREADS", "-5"}};
   for (const auto& [variable, value] : wrong) {
     Processes job(2, {COLLA_MEMBER, "none", "1", "0", "0"}, {{variable, value}});
     const auto ended = job.end(0);
@@ -111,7 +114,7 @@ TEST(JobTest, UnderMpirunItJoinsItsPeers) {
 
 // A Python with torch: the user's choice, or the one that set-up made; empty if there is none.
 std::string pythonWithTorch() {
-  const char* const chosen = std::getenv("COLLA_PYTHON");
+  const char* const chosen = std::getenv("COLLA_TORCH_PYTHON");
   for (const std::string python :
        {chosen == nullptr ? "" : chosen, COLLA_SOURCE "/.venv/bin/python"}) {
     constexpr auto kLook =

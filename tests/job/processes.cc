@@ -34,7 +34,6 @@ Processes::Processes(int count, std::vector<std::string> command, const Variable
   place.store = "unix:@colla-" + place.jobId;
   const std::string secret = rendezvous::makeSecret();
   place.secretHex = rendezvous::secretToHex(secret);
-  place.threads = 1;
   auto server = rendezvous::StoreServer::start({.address = place.store,
                                                 .jobId = place.jobId,
                                                 .secret = secret,
@@ -57,6 +56,7 @@ Processes::Processes(int count, std::vector<std::string> command, const Variable
     if (own.contains(rank)) add(own.at(rank));
     add(common);
     add(job::toVariables(place));
+    add(Variables{{"COLLA_THREADS", "1"}});
     std::vector<char*> environment;
     for (std::string& variable : variables) environment.push_back(variable.data());
     environment.push_back(nullptr);

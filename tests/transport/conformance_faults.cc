@@ -5,11 +5,13 @@
 #include <latch>
 
 #include "transport/conformance.h"
+#include "transport/frame.h"
 
 namespace colla::transport {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -339,6 +341,31 @@ TEST_P(TransportConformance, AbortReachesTheOthers) {
     EXPECT_EQ(toString(wait(peer(self), {&sent, &received})), "ok");
   });
   EXPECT_TRUE(peer(2).aborted(5).ok());  // What it said itself, it need not be told.
+}
+
+// Who leaves right after it has said why is heard, behind all else that it sent, even though it has
+// not read what it was sent.
+TEST_P(TransportConformance, AbortIsHeardAfterItsSenderLeft) {
+  start(2);
+  greet(1, 0);
+  constexpr std::size_t kCount = 40;  // Within what a peer keeps for nobody.
+  const Bytes out = pattern(kEagerLimit, 1);
+  std::vector<Request> unread(kCount), unasked(kCount);
+  for (auto* requests : {&unread, &unasked}) {
+    const int from = requests == &unread ? 0 : 1;
+    for (std::size_t i = 0; i < requests->size(); ++i) {
+      peer(from).send(1 - from, envelope(6, static_cast<std::uint32_t>(i)), out, (*requests)[i]);
+    }
+  }
+  const Status why(StatusCode::kPeerLost, "rank 9 on host x is gone", 9);
+  peer(1).abort(5, why, std::vector<int>{0, 1});
+  std::jthread leaving([&] { leave(1); });
+  Bytes in(8);
+  EXPECT_EQ(toString(recv(peer(0), 1, envelope(5, 1), in)), toString(why));
+  leaving.join();
+  std::vector<Request*> pending;
+  for (Request& request : unread) pending.push_back(&request);
+  EXPECT_THAT(wait(peer(0), pending).code(), AnyOf(StatusCode::kOk, StatusCode::kPeerLost));
 }
 
 TEST_P(TransportConformance, AbortIsHeardWithoutAnyRequest) {

@@ -85,7 +85,11 @@ TEST(TcpTest, AMixedJobIsRefusedWithBothValues) {
     EXPECT_EQ(result[1].peer(), 0);
     EXPECT_THAT(std::string(result[1].message()), HasSubstr("9.9.9"));
     EXPECT_THAT(std::string(result[1].message()), HasSubstr("0.1.0"));
-    EXPECT_EQ(result[0].code(), StatusCode::kTimeout) << result[0];
+    // Who refuses knows that nobody else will come.
+    EXPECT_EQ(result[0].code(), StatusCode::kRefused) << result[0];
+    EXPECT_EQ(result[0].peer(), 1);
+    EXPECT_THAT(std::string(result[0].message()), HasSubstr("9.9.9"));
+    EXPECT_THAT(std::string(result[0].message()), HasSubstr("0.1.0"));
   }
 }
 
@@ -101,6 +105,8 @@ TEST(TcpTest, AnotherEpochIsNotLetIn) {
   const auto result = exchange(Wire::kTls, [](Options& o) { o.epoch = 8; });
   EXPECT_EQ(result[1].code(), StatusCode::kRefused) << result[1];
   EXPECT_THAT(std::string(result[1].message()), HasSubstr("epoch"));
+  // It is not the peer that this epoch waits for.
+  EXPECT_EQ(result[0].code(), StatusCode::kTimeout) << result[0];
 }
 
 TEST(TcpTest, EncryptionNeedsASecret) {

@@ -74,7 +74,7 @@ class Handshake {
   Deadline deadline() const { return deadline_; }
   Failure failure() const { return failure_; }
 
-  // Only after kDone.
+  // Only after kDone, or once the greetings were found not to fit (kMixed).
   const Hello& theirs() const { return theirs_; }
   std::unique_ptr<Stream> takeStream() { return std::move(stream_); }
 

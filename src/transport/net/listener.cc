@@ -162,6 +162,13 @@ void Listener::dropExpired() {
 void Listener::drop(Id id, Handshake::Failure failure, const Status& why) {
   const auto it = handshakes_.find(id);
   const std::string remote = it->second.remote;
+  const Hello& theirs = it->second.handshake.theirs();
+  const bool proved = !options_.secret.empty() || address_.starts_with("unix:");
+  if (failure == Handshake::Failure::kMixed && proved && theirs.peer >= 0 &&
+      theirs.jobId == options_.hello.jobId && theirs.epoch == options_.hello.epoch &&
+      misfits_.size() < kMaxHalfOpen) {
+    misfits_.push_back({theirs.peer, why});
+  }
   handshakes_.erase(it);  // Closing its descriptor takes it out of epoll.
   if (logged_.size() > kMaxLogged || !logged_.emplace(failure, remote).second) return;
   if (logged_.size() > kMaxLogged) {

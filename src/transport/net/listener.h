@@ -40,8 +40,17 @@ class Listener {
   const std::string& address() const { return address_; }
   int fd() const { return epoll_.get(); }
 
+  // A process of this job and epoch, proved to know the secret (or to be of our user), that was
+  // refused all the same: its versions or settings differ. Nobody will come in its place.
+  struct Misfit {
+    int peer;
+    Status why;
+  };
+
   // Goes on with whatever can go on, without waiting; the connections that came through.
   std::vector<Connection> step();
+  // Those refused since the last call. Without a secret, TCP proves nothing: there are none.
+  std::vector<Misfit> takeMisfits() { return std::exchange(misfits_, {}); }
 
   std::size_t halfOpen() const { return handshakes_.size(); }
   // Lines logged about refusals so far.
@@ -74,6 +83,7 @@ class Listener {
   Id nextId_;
   std::map<Id, HalfOpen> handshakes_;
   std::set<std::pair<Handshake::Failure, std::string>> logged_;
+  std::vector<Misfit> misfits_;
 };
 
 }  // namespace colla::transport::net

@@ -1,9 +1,11 @@
 #include "transport/net/socket.h"
 
 #include <fmt/format.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -120,6 +122,11 @@ Status checkPeerUser(int fd) {
   return {StatusCode::kRefused,
           fmt::format("process {} at the other end belongs to user {}, this process to user {}",
                       peer.pid, peer.uid, geteuid())};
+}
+
+bool unacknowledged(int fd) {
+  int bytes = 0;
+  return ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 
 Status waitFor(int fd, short events, Deadline deadline) {

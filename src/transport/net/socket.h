@@ -21,6 +21,10 @@ Result<UniqueFd> acceptOn(int listening);
 Result<UniqueFd> startConnect(const Address& address);
 Status finishConnect(int fd, const Address& address);
 
+// Whether the other end's kernel has yet to take something that was written: closing with bytes
+// of the other side unread would throw it away.
+bool unacknowledged(int fd);
+
 // Unix sockets: the process at the other end must belong to our user.
 Status checkPeerUser(int fd);
 

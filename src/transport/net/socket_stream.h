@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/unique_fd.h"
+#include "transport/net/socket.h"
 #include "transport/stream.h"
 
 namespace colla::transport::net {
@@ -13,6 +14,7 @@ class SocketStream final : public Stream {
 
   Result<std::size_t> read(std::span<std::byte> out) override;
   Result<std::size_t> write(std::span<const std::byte> data) override;
+  bool inFlight() const override { return unacknowledged(fd_.get()); }
   int fd() const override { return fd_.get(); }
 
  private:

@@ -76,6 +76,10 @@ void ShmBackend::pollLocked(std::vector<Arrival>& arrivals) {
     links_[peer]->peer = peer;
     links_[peer]->socket = std::move(connection.stream);
   }
+  for (net::Listener::Misfit& misfit : listener_->takeMisfits()) {
+    if (misfit.peer <= options_.self || misfit.peer >= static_cast<int>(links_.size())) continue;
+    arrivals.push_back({misfit.peer, nullptr, std::move(misfit.why)});
+  }
   for (const auto& link : links_) {
     if (link == nullptr) continue;
     if (link->up) {

@@ -77,6 +77,12 @@ void TcpBackend::poll(std::vector<Arrival>& arrivals) {
     for (net::Connection& connection : listener_->step()) {
       arrivals.push_back({connection.hello.peer, std::move(connection.stream), {}});
     }
+    for (net::Listener::Misfit& misfit : listener_->takeMisfits()) {
+      if (misfit.peer <= options_.self || misfit.peer >= static_cast<int>(options_.peers.size())) {
+        continue;
+      }
+      arrivals.push_back({misfit.peer, nullptr, std::move(misfit.why)});
+    }
   }
   std::erase_if(attempts_, [&](Attempt& attempt) { return advance(attempt, arrivals); });
 }

@@ -1,0 +1,180 @@
+// Collectives that only move bytes, and messages, on every wire.
+#include <atomic>
+#include <numeric>
+#include <vector>
+
+#include "collective/collectives_fixture.h"
+
+namespace colla {
+namespace {
+
+using test::CollectivesTest;
+using test::dataOf;
+using test::kLengths;
+
+TEST_P(CollectivesTest, Broadcast) {
+  run([&](Group& group) {
+    for (int root = 0; root < ranks(); ++root) {
+      for (const std::size_t count : kLengths) {
+        auto data = dataOf(group.rank(), count);
+        COLLA_ASSERT_OK(broadcast(group, data, root));
+        ASSERT_EQ(data, dataOf(root, count)) << count;
+      }
+    }
+  });
+}
+
+TEST_P(CollectivesTest, Allgather) {
+  run([&](Group& group) {
+    for (const std::size_t count : kLengths) {
+      const auto data = dataOf(group.rank(), count);
+      std::vector<std::int32_t> result(count * ranks());
+      COLLA_ASSERT_OK(allgather(group, data, result));
+      std::vector<std::int32_t> expected;
+      for (int rank = 0; rank < ranks(); ++rank) {
+        const auto part = dataOf(rank, count);
+        expected.insert(expected.end(), part.begin(), part.end());
+      }
+      ASSERT_EQ(result, expected) << count;
+      // In place: the rank's own part of the result.
+      std::fill(result.begin(), result.end(), 0);
+      const std::span<std::int32_t> own = std::span(result).subspan(count * group.rank(), count);
+      std::copy(data.begin(), data.end(), own.begin());
+      COLLA_ASSERT_OK(allgather(group, own, result));
+      ASSERT_EQ(result, expected) << count;
+    }
+  });
+}
+
+TEST_P(CollectivesTest, Allgatherv) {
+  run([&](Group& group) {
+    for (const std::size_t base : {0, 3, 5000, 200'000}) {
+      std::vector<std::size_t> counts;
+      std::vector<std::int32_t> expected;
+      for (int rank = 0; rank < ranks(); ++rank) {
+        counts.push_back(rank % 3 == 1 ? 0 : base * rank + 1);
+        const auto part = dataOf(rank, counts.back());
+        expected.insert(expected.end(), part.begin(), part.end());
+      }
+      std::vector<std::int32_t> result(expected.size());
+      COLLA_ASSERT_OK(
+          allgatherv(group, dataOf(group.rank(), counts[group.rank()]), result, counts));
+      ASSERT_EQ(result, expected) << base;
+    }
+  });
+}
+
+TEST_P(CollectivesTest, Alltoall) {
+  run([&](Group& group) {
+    for (const std::size_t count : kLengths) {
+      const auto data = dataOf(group.rank(), count * ranks());
+      std::vector<std::int32_t> result(count * ranks());
+      COLLA_ASSERT_OK(alltoall(group, data, result));
+      for (int rank = 0; rank < ranks(); ++rank) {
+        const std::vector<std::int32_t> part(result.begin() + rank * count,
+                                             result.begin() + (rank + 1) * count);
+        ASSERT_EQ(part, dataOf(rank, count, count * group.rank())) << count;
+      }
+    }
+  });
+}
+
+TEST_P(CollectivesTest, Alltoallv) {
+  // Rank a sends (a + 2b) % 4 units to rank b.
+  const auto units = [](int from, int to) { return static_cast<std::size_t>((from + 2 * to) % 4); };
+  run([&](Group& group) {
+    for (const std::size_t unit : {1, 1000, 150'000}) {
+      std::vector<std::size_t> sends, recvs;
+      std::size_t sent = 0;
+      for (int rank = 0; rank < ranks(); ++rank) {
+        sends.push_back(unit * units(group.rank(), rank));
+        recvs.push_back(unit * units(rank, group.rank()));
+        sent += sends.back();
+      }
+      const auto data = dataOf(group.rank(), sent);
+      std::vector<std::int32_t> result(std::accumulate(recvs.begin(), recvs.end(), std::size_t{0}));
+      COLLA_ASSERT_OK(alltoallv(group, data, sends, result, recvs));
+      std::vector<std::int32_t> expected;
+      for (int rank = 0; rank < ranks(); ++rank) {
+        std::size_t before = 0;
+        for (int to = 0; to < group.rank(); ++to) before += unit * units(rank, to);
+        const auto part = dataOf(rank, recvs[rank], before);
+        expected.insert(expected.end(), part.begin(), part.end());
+      }
+      ASSERT_EQ(result, expected) << unit;
+    }
+  });
+}
+
+TEST_P(CollectivesTest, GatherAndScatter) {
+  run([&](Group& group) {
+    for (int root = 0; root < ranks(); ++root) {
+      for (const std::size_t count : kLengths) {
+        const bool mine = group.rank() == root;
+        const auto data = dataOf(group.rank(), count);
+        std::vector<std::int32_t> all(mine ? count * ranks() : 0);
+        COLLA_ASSERT_OK(gather(group, data, all, root));
+        for (int rank = 0; mine && rank < ranks(); ++rank) {
+          const std::vector<std::int32_t> part(all.begin() + rank * count,
+                                               all.begin() + (rank + 1) * count);
+          ASSERT_EQ(part, dataOf(rank, count));
+        }
+        std::vector<std::int32_t> back(count);
+        COLLA_ASSERT_OK(scatter(group, all, back, root));
+        ASSERT_EQ(back, data);
+      }
+    }
+  });
+}
+
+TEST_P(CollectivesTest, BarrierWaitsForEverybody) {
+  std::atomic<int> arrived{0};
+  run([&](Group& group) {
+    for (int round = 1; round <= 20; ++round) {
+      arrived.fetch_add(1);
+      COLLA_ASSERT_OK(barrier(group));
+      ASSERT_GE(arrived.load(), round * ranks());
+      COLLA_ASSERT_OK(barrier(group));
+    }
+  });
+}
+
+TEST_P(CollectivesTest, SendAndRecvKeepOrderPerTag) {
+  if (ranks() < 2) return;
+  run([&](Group& group) {
+    for (const std::size_t count : {0, 1, 100'000}) {
+      if (group.rank() == 0) {
+        for (std::uint32_t i = 0; i < 3; ++i) COLLA_ASSERT_OK(send(group, dataOf(i, count), 1, 7));
+      } else if (group.rank() == 1) {
+        for (std::uint32_t i = 0; i < 3; ++i) {
+          std::vector<std::int32_t> data(count);
+          COLLA_ASSERT_OK(recv(group, data, 0, 7));
+          ASSERT_EQ(data, dataOf(i, count));
+        }
+      }
+    }
+    std::vector<float> nothing;
+    EXPECT_EQ(send(group, nothing, group.rank()).code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(send(group, nothing, ranks()).code(), StatusCode::kInvalidArgument);
+  });
+}
+
+// Empty buffers with and without an address are the same to everybody.
+TEST_P(CollectivesTest, EmptyBuffersMayHaveAnAddressOrNot) {
+  run([&](Group& group) {
+    std::vector<float> none, reserved;
+    reserved.reserve(100);
+    std::vector<float>& data = group.rank() % 2 == 0 ? none : reserved;
+    COLLA_ASSERT_OK(allreduce(group, data));
+    COLLA_ASSERT_OK(broadcast(group, data, 0));
+    COLLA_ASSERT_OK(allgather(group, data, data));
+    COLLA_ASSERT_OK(alltoall(group, data, data));
+    COLLA_ASSERT_OK(gather(group, data, data, 0));
+    COLLA_ASSERT_OK(scatter(group, data, data, 0));
+    COLLA_ASSERT_OK(reduce(group, data, data, 0));
+    COLLA_ASSERT_OK(reduceScatter(group, data, data));
+  });
+}
+
+}  // namespace
+}  // namespace colla
