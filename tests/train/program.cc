@@ -1,0 +1,79 @@
+// A program as a user writes one, with three small models: ./train_program MODEL FLAGS…
+#include <cstdio>
+#include <string>
+
+#include "colla/trainer.h"
+
+namespace {
+
+struct Mlp : torch::nn::Module {
+  Mlp() {
+    hidden = register_module("hidden", torch::nn::Linear(784, 24));
+    dropout = register_module("dropout", torch::nn::Dropout(0.3));
+    out = register_module("out", torch::nn::Linear(24, 10));
+    unused = register_module("unused", torch::nn::Linear(3, 3));
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    return out(dropout(torch::relu(hidden(x.flatten(1)))));
+  }
+  torch::nn::Linear hidden{nullptr}, out{nullptr}, unused{nullptr};
+  torch::nn::Dropout dropout{nullptr};
+};
+
+struct Conv : torch::nn::Module {
+  Conv() {
+    conv = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 4, 5).stride(2)));
+    norm = register_module("norm", torch::nn::BatchNorm2d(4));
+    out = register_module("out", torch::nn::Linear(4 * 12 * 12, 10));
+    constant = register_buffer("constant", torch::full({7}, 0.1));
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    return out(torch::relu(norm(conv(x.reshape({-1, 1, 28, 28})))).flatten(1));
+  }
+  torch::nn::Conv2d conv{nullptr};
+  torch::nn::BatchNorm2d norm{nullptr};
+  torch::nn::Linear out{nullptr};
+  torch::Tensor constant;
+};
+
+struct Lstm : torch::nn::Module {
+  Lstm() {
+    lstm = register_module(
+        "lstm", torch::nn::LSTM(torch::nn::LSTMOptions(28, 12).num_layers(2).batch_first(true).dropout(0.2)));
+    out = register_module("out", torch::nn::Linear(12, 10));
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    return out(std::get<0>(lstm(x.reshape({-1, 28, 28}))).select(1, -1));
+  }
+  torch::nn::LSTM lstm{nullptr};
+  torch::nn::Linear out{nullptr};
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string model = argc > 1 ? argv[1] : "";
+  colla::Task task;
+  task.name = model;
+  task.data = [](colla::Part part) { return colla::openDataset("synthetic:mnist:602", part); };
+  if (model == "mlp") {
+    task.model = [] { return colla::classifier(std::make_shared<Mlp>()); };
+    task.optimizer = colla::Adam{.lr = 1e-3};
+  } else if (model == "conv") {
+    task.model = [] { return colla::classifier(std::make_shared<Conv>()); };
+    task.optimizer = colla::Sgd{.lr = 0.05, .momentum = 0.9};
+  } else if (model == "lstm") {
+    task.model = [] { return colla::classifier(std::make_shared<Lstm>()); };
+    task.optimizer = colla::TorchOptimizer{
+        [](std::vector<torch::Tensor> parameters) -> std::unique_ptr<torch::optim::Optimizer> {
+          return std::make_unique<torch::optim::RMSprop>(std::move(parameters),
+                                                         torch::optim::RMSpropOptions(1e-3));
+        },
+        "torch RMSprop lr=0.001"};
+  } else {
+    std::fprintf(stderr, "no model \"%s\"\n", model.c_str());
+    return 2;
+  }
+  argv[1] = argv[0];
+  return colla::Trainer(std::move(task)).main(argc - 1, argv + 1);
+}
