@@ -195,7 +195,7 @@ TEST_F(CompareTest, JsonSaysTheSame) {
   EXPECT_EQ(first["name"], "fc.bias");
   EXPECT_EQ(first["result"], "different");
   EXPECT_EQ(first["largest_absolute"], 1.0);
-  EXPECT_EQ(first["first_index"], nlohmann::json({0}));
+  EXPECT_EQ(first["first_index"], nlohmann::json::array({0}));
   EXPECT_TRUE(first["largest_ulp"].is_number_unsigned());
 }
 
