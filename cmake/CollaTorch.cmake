@@ -8,3 +8,14 @@ foreach(directory IN LISTS TORCH_INCLUDE_DIRS)
 endforeach()
 target_link_libraries(colla_torch INTERFACE
   "$<BUILD_INTERFACE:$<LINK_ONLY:torch>>" "$<INSTALL_INTERFACE:torch>")
+
+# Takes over colla_train's precompiled header, which an executable can only do if it is compiled as
+# a library is.
+function(colla_precompiled target)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "EXECUTABLE")
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${target} PRIVATE -fPIC)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM colla_train)
+endfunction()

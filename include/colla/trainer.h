@@ -79,9 +79,9 @@ struct Task {
 struct TrainOptions {
   std::optional<Strategy> strategy;  // Nothing: single for one worker, allreduce for more.
   int workers = 1;
-  int accumulate = 1;          // Slices per worker, where `slices` is not given.
-  std::optional<int> slices;   // Nothing: workers x accumulate, or the checkpoint's.
-  std::optional<int> threads;  // Per slice. Nothing: cores / workers, or the checkpoint's.
+  int accumulate = 1;                 // Slices per worker, where `slices` is not given.
+  std::optional<int> slices;          // Nothing: workers x accumulate, or the checkpoint's.
+  std::optional<int> threads;         // Per slice. Nothing: cores / workers, or the checkpoint's.
   std::optional<std::uint64_t> seed;  // Nothing: 1, or the checkpoint's.
   std::optional<std::int64_t> batch;  // Global. Nothing: 100, or the checkpoint's.
   std::optional<std::int64_t> batchPerWorker;
@@ -95,26 +95,26 @@ struct TrainOptions {
   bool bfloat16 = false;   // Forward and loss under autocast.
   bool nanGuard = true;
 
-  std::string directory;           // Of the run: log.txt, events, checkpoints/. Empty: none.
-  std::int64_t saveEvery = 0;      // Steps; 0: only at the end.
-  double saveSeconds = 0;          // As well, or instead.
-  int keep = 5;                    // Newest checkpoints; 0: all.
+  std::string directory;       // Of the run: log.txt, events, checkpoints/. Empty: none.
+  std::int64_t saveEvery = 0;  // Steps; 0: only at the end.
+  double saveSeconds = 0;      // As well, or instead.
+  int keep = 5;                // Newest checkpoints; 0: all.
   bool resume = false;
   std::optional<std::int64_t> resumeStep;  // Nothing: the newest.
-  std::int64_t evalEvery = 0;      // Steps; 0: after every epoch, and at the end.
+  std::int64_t evalEvery = 0;              // Steps; 0: after every epoch, and at the end.
   bool evaluate = true;
-  std::string json;                // File; empty: none.
-  bool quiet = false;              // No progress on standard output.
+  std::string json;    // File; empty: none.
+  bool quiet = false;  // No progress on standard output.
 };
 
 // What became of a run.
 struct Summary {
-  Progress train;                  // Of the last epoch or section.
-  std::optional<Progress> test;    // Of the last evaluation.
-  std::int64_t steps = 0;          // Done by this run.
+  Progress train;                // Of the last epoch or section.
+  std::optional<Progress> test;  // Of the last evaluation.
+  std::int64_t steps = 0;        // Done by this run.
   std::int64_t samples = 0;
-  double seconds = 0;              // Of its steps, without evaluations and saves.
-  bool interrupted = false;        // Ctrl-C: saved, and left.
+  double seconds = 0;        // Of its steps, without evaluations and saves.
+  bool interrupted = false;  // Ctrl-C: saved, and left.
 };
 
 class Trainer {

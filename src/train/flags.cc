@@ -35,8 +35,7 @@ Flags::Flags(CLI::App& app) : settings_(app) {
       ->group(kHow);
   app.add_option("--epochs", options_.epochs, "times through the data (1)")->group(kHow);
   app.add_option("--steps", options_.steps, "updates in all, instead of --epochs")->group(kHow);
-  app.add_option("--batch,--batch-size", options_.batch,
-                 "samples per step over all workers (100)")
+  app.add_option("--batch,--batch-size", options_.batch, "samples per step over all workers (100)")
       ->group(kHow);
   app.add_option("--batch-per-worker", options_.batchPerWorker, "the same, per worker")
       ->group(kHow);
@@ -124,8 +123,9 @@ Status Flags::applyTo(Optimizer& optimizer) const {
   auto* options = std::get_if<OptimizerOptions>(&optimizer);
   if (options == nullptr) {
     if (!lr_ && !momentum_ && !weightDecay_) return {};
-    return invalid("the program chose a torch::optim class: --lr, --momentum and --weight-decay "
-                   "need --optimizer");
+    return invalid(
+        "the program chose a torch::optim class: --lr, --momentum and --weight-decay "
+        "need --optimizer");
   }
   if (lr_) setLearningRate(*options, *lr_);
   Status status;

@@ -21,10 +21,10 @@ int fail(const std::string& program, const Status& status) {
 
 // Workers as processes. An exit code if this was the front.
 Result<std::optional<int>> startWorkers(const TrainOptions& options, const Config& config) {
-  COLLA_TRY_ASSIGN(const job::Place place, job::readEnvironment([](const char* name) {
-                     return std::getenv(name);
-                   }));
-  COLLA_TRY_ASSIGN(const RunPlan plan, makePlan(options, place.launcher == "none" ? 0 : place.size));
+  COLLA_TRY_ASSIGN(const job::Place place,
+                   job::readEnvironment([](const char* name) { return std::getenv(name); }));
+  COLLA_TRY_ASSIGN(const RunPlan plan,
+                   makePlan(options, place.launcher == "none" ? 0 : place.size));
   if (plan.strategy != Strategy::kAllreduce) return std::optional<int>();
   return launch::startWorkers({.workers = plan.workers, .servers = 0, .config = config});
 }

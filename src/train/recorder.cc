@@ -57,7 +57,7 @@ void Recorder::step(std::int64_t number, std::int64_t done, double start, double
   if (log_) throwIfError(log_->step(step));
   if (json_) throwIfError(json_->step(step));
   if (events_) throwIfError(events_->scalars("train/", number, metrics_));
-  if (progress_ && progress_->wantsStep()) {
+  if (progress_) {
     metrics_.clear();
     append(metrics_, names_, mean.loss, mean.metrics);
     progress_->step(done, samples_, metrics_);

@@ -92,9 +92,9 @@ struct Reducer::SharedBucket {
   std::vector<torch::Tensor> levels;  // What they are folded from.
   std::vector<std::byte*> buffers;
   std::vector<std::byte> flags;  // Of the present slice: 1 for members whose value counts.
-  std::vector<bool> seen;  // Members that had their value in the present slice.
-  std::size_t missing;     // How many had not.
-  bool ready = false;      // All slices are in.
+  std::vector<bool> seen;        // Members that had their value in the present slice.
+  std::size_t missing;           // How many had not.
+  bool ready = false;            // All slices are in.
   std::optional<Handle> handle;
 };
 
@@ -170,9 +170,9 @@ void Reducer::add(int entry, const torch::Tensor& value, bool changed) {
 void Reducer::take(int entry, const torch::Tensor& value, bool counts) {
   const Entry& target = entries_[entry];
   const auto refuse = [&](const std::string& why) {
-    throw Error(StatusCode::kInvalidArgument,
-                fmt::format("{} \"{}\" {}", target.parameter ? "parameter" : "buffer", target.name,
-                            why));
+    throw Error(
+        StatusCode::kInvalidArgument,
+        fmt::format("{} \"{}\" {}", target.parameter ? "parameter" : "buffer", target.name, why));
   };
   if (!slice_) refuse("got a gradient outside of a step: run backward() within one");
   const auto [bucketIndex, member] = places_[entry];
@@ -270,7 +270,8 @@ void Reducer::finish() {
     const std::size_t size = sizeOf(bucket->plan.type);
     const std::byte* flag = bucket->buffers[0] + bucket->plan.flags * size;
     for (const auto& [entry, offset] : bucket->plan.members) {
-      const bool any = std::any_of(flag, flag + size, [](std::byte byte) { return byte != std::byte{0}; });
+      const bool any =
+          std::any_of(flag, flag + size, [](std::byte byte) { return byte != std::byte{0}; });
       flag += size;
       sums_[entry] = any ? views_[entry] : torch::Tensor();
       if (entries_[entry].parameter) entries_[entry].tensor.mutable_grad() = sums_[entry];

@@ -1,10 +1,10 @@
 // Sums tensors over the slices of a step and over all workers, while backward still runs.
 //
-// Every entry is a tensor that each slice gives one value for: a parameter gives its gradient, which
-// hooks take the moment autograd has it; a buffer (BatchNorm's statistics) is handed over with
-// add(). A value is folded, in one pass from where it was computed, into a bucket that the workers
-// of this host share; a bucket whose last slice is in leaves at once, on the group's progress
-// thread. What is left at the end of the step is exchanged on the caller's own.
+// Every entry is a tensor that each slice gives one value for: a parameter gives its gradient,
+// which hooks take the moment autograd has it; a buffer (BatchNorm's statistics) is handed over
+// with add(). A value is folded, in one pass from where it was computed, into a bucket that the
+// workers of this host share; a bucket whose last slice is in leaves at once, on the group's
+// progress thread. What is left at the end of the step is exchanged on the caller's own.
 //
 // The order in which entries become ready is learned on rank 0 in the first step; the buckets
 // follow it from then on. Sums are canonical (colla/slices.h), so no bit depends on any of this.

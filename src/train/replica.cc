@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <mutex>
 
 #include "colla/error.h"
@@ -40,6 +41,11 @@ class Autocast {
 };
 
 std::int64_t samplesOf(const Batch& batch) { return batch.empty() ? 0 : batch.front().rows(); }
+
+// libtorch's own count of writes misses those of BatchNorm.
+bool sameBits(const torch::Tensor& a, const torch::Tensor& b) {
+  return std::memcmp(a.data_ptr(), b.data_ptr(), a.nbytes()) == 0;
+}
 
 bool allFinite(const torch::Tensor& tensor) {
   return !tensor.defined() || !tensor.is_floating_point() ||
@@ -80,10 +86,7 @@ Replica::Replica(Job& job, const SliceMap& map, const MakeModel& make, const Opt
   broadcastTensors(job.world(), parameters_);
   broadcastTensors(job.world(), frozen_);
   broadcastTensors(job.world(), buffers_);
-  for (const Parameter& buffer : buffers_) {
-    before_.push_back(buffer.tensor.detach().clone());
-    versions_.push_back(buffer.tensor._version());
-  }
+  for (const Parameter& buffer : buffers_) before_.push_back(buffer.tensor.detach().clone());
   reducer_ = std::make_unique<Reducer>(job, map_, std::move(entries));
   updater_ = makeUpdater(optimizer, parameters_);
   numbers_.resize(kFirstMetric + model_->metrics().size());
@@ -116,8 +119,8 @@ void Replica::runSlice(int slice, std::uint64_t stream, const Batch& batch,
   }
 }
 
-Outcome Replica::step(std::int64_t step, std::int64_t samples, const NextBatch& next,
-                      double factor, bool stop) {
+Outcome Replica::step(std::int64_t step, std::int64_t samples, const NextBatch& next, double factor,
+                      bool stop) {
   if (!model_->module().is_training()) model_->module().train();
   rememberBuffers();
   const SliceRange range = map_.range(job_.rank());
@@ -126,8 +129,7 @@ Outcome Replica::step(std::int64_t step, std::int64_t samples, const NextBatch& 
     std::ranges::fill(numbers_, 0.0);
     reducer_->beginSlice(slice);
     if (samplesOf(batch) > 0) {
-      const double weight =
-          static_cast<double>(samplesOf(batch)) / static_cast<double>(samples);
+      const double weight = static_cast<double>(samplesOf(batch)) / static_cast<double>(samples);
       if (slice != range.begin) restoreBuffers();
       runSlice(slice, static_cast<std::uint64_t>(step), batch, weight);
       addBuffers(weight);
@@ -169,29 +171,21 @@ Outcome Replica::outcome() {
 }
 
 void Replica::rememberBuffers() {
-  const torch::NoGradGuard noGrad;
-  for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    if (versions_[i] != buffers_[i].tensor._version()) before_[i].copy_(buffers_[i].tensor);
-    versions_[i] = buffers_[i].tensor._version();
-  }
+  for (std::size_t i = 0; i < buffers_.size(); ++i) before_[i].copy_(buffers_[i].tensor);
 }
 
 void Replica::restoreBuffers() {
   const torch::NoGradGuard noGrad;
-  for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    if (versions_[i] != buffers_[i].tensor._version()) buffers_[i].tensor.copy_(before_[i]);
-    versions_[i] = buffers_[i].tensor._version();
-  }
+  for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].tensor.copy_(before_[i]);
 }
 
-// A buffer that no slice wrote to keeps its bits: a weighted mean of equal values might not.
+// A buffer that no slice changed keeps its bits: a weighted mean of equal values might not.
 void Replica::addBuffers(double weight) {
   const torch::NoGradGuard noGrad;
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    if (bufferEntries_[i] < 0) continue;
     const torch::Tensor& tensor = buffers_[i].tensor;
-    if (bufferEntries_[i] >= 0) {
-      reducer_->add(bufferEntries_[i], tensor * weight, tensor._version() != versions_[i]);
-    }
+    reducer_->add(bufferEntries_[i], tensor * weight, !sameBits(tensor, before_[i]));
   }
 }
 
@@ -226,7 +220,8 @@ double Replica::gradientScale() const {
 
 std::string Replica::firstNotFinite() const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!allFinite(gradients_[i])) return fmt::format("the gradient of \"{}\"", parameters_[i].name);
+    if (!allFinite(gradients_[i]))
+      return fmt::format("the gradient of \"{}\"", parameters_[i].name);
     if (!allFinite(parameters_[i].tensor)) return fmt::format("\"{}\"", parameters_[i].name);
   }
   for (const Parameter& buffer : buffers_) {

@@ -86,9 +86,8 @@ class Replica {
   std::vector<Parameter> parameters_;
   std::vector<Parameter> frozen_;  // Parameters that need no gradient.
   std::vector<Parameter> buffers_;
-  std::vector<torch::Tensor> before_;    // The buffers as they were before the step,
-  std::vector<std::int64_t> versions_;  // and libtorch's count of writes then.
-  std::vector<int> bufferEntries_;       // Their numbers in the reducer; -1 unless floating point.
+  std::vector<torch::Tensor> before_;  // The buffers as they were before the step.
+  std::vector<int> bufferEntries_;     // Their numbers in the reducer; -1 unless floating point.
   std::unique_ptr<Reducer> reducer_;
   std::unique_ptr<Updater> updater_;
   std::unique_ptr<SliceMetrics> metrics_;

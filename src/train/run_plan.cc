@@ -76,8 +76,8 @@ Result<RunPlan> makePlan(const TrainOptions& options, int workers) {
   if (workers > 0 && options.workers > 1 && options.workers != workers) {
     return invalid("--np is {}, but {} processes were started", options.workers, workers);
   }
-  plan.strategy = options.strategy.value_or(plan.workers > 1 ? Strategy::kAllreduce
-                                                             : Strategy::kSingle);
+  plan.strategy =
+      options.strategy.value_or(plan.workers > 1 ? Strategy::kAllreduce : Strategy::kSingle);
   if (plan.strategy == Strategy::kSingle && plan.workers > 1) {
     return invalid("--strategy single has one worker, not {}: use --slices for more slices",
                    plan.workers);
@@ -89,9 +89,10 @@ Result<RunPlan> makePlan(const TrainOptions& options, int workers) {
                                       : options.batch.value_or(kDefaultBatch);
   if (options.resume) COLLA_TRY(takeOver(options, plan));
   if (plan.workers > plan.slices) {
-    return invalid("{} workers can't share {} slices: a worker runs at least one; start fewer "
-                   "workers or set --slices",
-                   plan.workers, plan.slices);
+    return invalid(
+        "{} workers can't share {} slices: a worker runs at least one; start fewer "
+        "workers or set --slices",
+        plan.workers, plan.slices);
   }
   return plan;
 }

@@ -78,11 +78,12 @@ Session::Session(Job& job, const Task& task, const RunPlan& plan)
                                              .seed = plan.seed,
                                              .shuffle = options.shuffle}));
   total_ = options.steps.value_or(options.epochs * order_->batchesPerEpoch());
-  section_ = options.evalEvery > 0 ? options.evalEvery
-                                   : std::max<std::int64_t>(1, (total_ + kSections - 1) / kSections);
-  replica_ = std::make_unique<Replica>(
-      job, map_, task.model, scaled(task.optimizer, plan),
-      ReplicaOptions{plan.seed, options.clipNorm, options.bfloat16});
+  section_ = options.evalEvery > 0
+                 ? options.evalEvery
+                 : std::max<std::int64_t>(1, (total_ + kSections - 1) / kSections);
+  replica_ =
+      std::make_unique<Replica>(job, map_, task.model, scaled(task.optimizer, plan),
+                                ReplicaOptions{plan.seed, options.clipNorm, options.bfloat16});
   if (!options.directory.empty() && records()) {
     checkpoint::Directory directory(checkpointsOf(options.directory));
     throwIfError(directory.own());
@@ -127,10 +128,12 @@ void Session::restore() {
     const checkpoint::Directory directory(checkpointsOf(plan_.options.directory));
     loaded.emplace(valueOrThrow(directory.load(*plan_.resumeStep)));
     for (const auto& difference : differences(loaded->manifest(), manifest(*plan_.resumeStep))) {
-      const std::string text = fmt::format("{} was {} and is {}", difference.name, difference.a, difference.b);
+      const std::string text =
+          fmt::format("{} was {} and is {}", difference.name, difference.a, difference.b);
       if (difference.name != "optimizer") {
         throw Error(StatusCode::kInvalidArgument,
-                    fmt::format("cannot resume from {}: {}; a run goes on as it began", loaded->path(), text));
+                    fmt::format("cannot resume from {}: {}; a run goes on as it began",
+                                loaded->path(), text));
       }
       log::warn("resuming with another optimizer: {}", text);
     }
@@ -176,12 +179,11 @@ void Session::guard(std::int64_t step, const Outcome& outcome) const {
   const std::string tensor = replica_->firstNotFinite();
   throw Error(
       StatusCode::kInvalidArgument,
-      fmt::format("the loss of step {} is {}; {}: try a lower --lr or --clip-norm{}", step,
-                  outcome.loss,
-                  tensor.empty() ? std::string("all tensors are finite")
-                                 : fmt::format("the first tensor that is not finite is {}", tensor),
-                  saved_ >= 0 ? fmt::format("; the checkpoint of step {} is from before", saved_)
-                              : ""));
+      fmt::format(
+          "the loss of step {} is {}; {}: try a lower --lr or --clip-norm{}", step, outcome.loss,
+          tensor.empty() ? std::string("all tensors are finite")
+                         : fmt::format("the first tensor that is not finite is {}", tensor),
+          saved_ >= 0 ? fmt::format("; the checkpoint of step {} is from before", saved_) : ""));
 }
 
 observe::Section Session::sectionAt(std::int64_t step) const {

@@ -1,9 +1,9 @@
 // One worker's run, from the first step (or the checkpoint's) to the last: what TensorFlow's
 // MonitoredTrainingSession did.
 //
-// Every worker of a job runs one, with the same plan; worker 0 records and saves. All decisions that
-// workers must take together (to stop, to evaluate) follow from the step's number or from numbers
-// that they have summed together, so no worker waits for another in vain.
+// Every worker of a job runs one, with the same plan; worker 0 records and saves. All decisions
+// that workers must take together (to stop, to evaluate) follow from the step's number or from
+// numbers that they have summed together, so no worker waits for another in vain.
 //
 // To be used by one thread. Errors are thrown as colla::Error.
 #pragma once

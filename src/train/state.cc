@@ -81,8 +81,8 @@ void saveState(checkpoint::Saver& saver, const checkpoint::Manifest& manifest, R
   std::vector<checkpoint::TensorView> buffers;
   appendViews(buffers, replica.buffers());
   const std::vector<checkpoint::TensorView> optimizer = replica.updater().state();
-  throwIfError(saver.start(
-      manifest, {.parameters = parameters, .buffers = buffers, .optimizer = optimizer}));
+  throwIfError(saver.start(manifest,
+                           {.parameters = parameters, .buffers = buffers, .optimizer = optimizer}));
 }
 
 void restoreState(Group& group, Replica& replica, const checkpoint::Loaded* loaded) {
@@ -96,8 +96,8 @@ void restoreState(Group& group, Replica& replica, const checkpoint::Loaded* load
   broadcastTensors(group, replica.parameters());
   broadcastTensors(group, replica.frozen());
   broadcastTensors(group, replica.buffers());
-  const SharedViews shared(group, loaded != nullptr ? loaded->optimizer()
-                                                    : std::span<const checkpoint::TensorView>());
+  const SharedViews shared(
+      group, loaded != nullptr ? loaded->optimizer() : std::span<const checkpoint::TensorView>());
   const Status status = replica.updater().restore(shared.views());
   throwIfError(loaded != nullptr ? status.withContext(loaded->path()) : status);
 }

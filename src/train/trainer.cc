@@ -111,9 +111,8 @@ Trainer::Trainer(Task task) : task_(std::move(task)) {}
 Trainer::~Trainer() = default;
 
 Result<Summary> Trainer::run(const TrainOptions& options) {
-  COLLA_TRY_ASSIGN(const job::Place place, job::readEnvironment([](const char* name) {
-                     return std::getenv(name);
-                   }));
+  COLLA_TRY_ASSIGN(const job::Place place,
+                   job::readEnvironment([](const char* name) { return std::getenv(name); }));
   COLLA_TRY_ASSIGN(const train::RunPlan plan,
                    train::makePlan(options, place.launcher == "none" ? 0 : place.size));
   const train::Interrupt interrupt;

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <sstream>
+#include <algorithm>
+#include <array>
 
 #include "checkpoint/restore.h"
 #include "colla/error.h"
 #include "optim/update_rule.h"
 #include "train/tensors.h"
+#include "train/torch_state.h"
 
 namespace colla::train {
 namespace {
@@ -88,7 +90,8 @@ class RuleUpdater final : public Updater {
   void forEach(const Visit& visit) {
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       const std::string& name = parameters_[i].name;
-      visit(name + "/step", DataType::kInt64, {}, std::as_writable_bytes(std::span(&states_[i].step, 1)));
+      visit(name + "/step", DataType::kInt64, {},
+            std::as_writable_bytes(std::span(&states_[i].step, 1)));
       for (std::size_t slot = 0; slot < states_[i].slots.size(); ++slot) {
         const torch::Tensor& tensor = states_[i].slots[slot];
         const Buffer memory = memoryOf(tensor, name);
@@ -103,13 +106,16 @@ class RuleUpdater final : public Updater {
   std::vector<State> states_;
 };
 
-// Any torch::optim class. Its state is kept as libtorch writes it.
+// Any torch::optim class.
 class TorchUpdater final : public Updater {
  public:
   TorchUpdater(const TorchOptimizer& optimizer, std::vector<Parameter> parameters)
       : parameters_(std::move(parameters)) {
     std::vector<torch::Tensor> tensors;
-    for (const Parameter& parameter : parameters_) tensors.push_back(parameter.tensor);
+    for (const Parameter& parameter : parameters_) {
+      tensors.push_back(parameter.tensor);
+      names_.push_back(parameter.name);
+    }
     optimizer_ = optimizer.make(std::move(tensors));
     for (auto& group : optimizer_->param_groups()) rates_.push_back(group.options().get_lr());
   }
@@ -126,39 +132,38 @@ class TorchUpdater final : public Updater {
   }
 
   std::vector<checkpoint::TensorView> state() override {
-    torch::serialize::OutputArchive archive;
-    optimizer_->save(archive);
-    std::ostringstream stream;
-    archive.save_to(stream);
-    state_ = stream.str();
-    return {{std::string(kName), DataType::kUInt8, {static_cast<std::int64_t>(state_.size())},
-             std::as_bytes(std::span(state_))}};
+    state_ = readState(*optimizer_, names_);
+    std::vector<checkpoint::TensorView> views;
+    for (const auto& [name, tensor] : state_) {
+      const Buffer memory = memoryOf(tensor, name);
+      views.push_back({name, memory.type(), tensor.sizes().vec(), memory.bytes()});
+    }
+    return views;
   }
 
   Status restore(std::span<const checkpoint::TensorView> saved) override {
-    if (saved.size() != 1 || saved.front().name != kName) {
-      return {StatusCode::kMismatch,
-              "the checkpoint was made with another optimizer: this one is a torch::optim class"};
+    NamedTensors state;
+    for (const checkpoint::TensorView& view : saved) {
+      const torch::Tensor tensor = torch::empty(view.shape, scalarTypeOf(view.type));
+      std::ranges::copy(view.bytes, memoryOf(tensor, view.name).bytes().begin());
+      state.emplace_back(view.name, tensor);
     }
     try {
-      torch::serialize::InputArchive archive;
-      archive.load_from(reinterpret_cast<const char*>(saved.front().bytes.data()),
-                        saved.front().bytes.size());
-      optimizer_->load(archive);
+      writeState(*optimizer_, names_, state);
     } catch (const c10::Error& error) {
-      return {StatusCode::kMismatch,
-              fmt::format("the checkpoint's optimizer state does not fit: {}",
-                          error.what_without_backtrace())};
+      const std::string text = error.what_without_backtrace();
+      return {StatusCode::kMismatch, "the optimizer's state in the checkpoint does not fit: " +
+                                         text.substr(0, text.find('\n'))};
     }
     return {};
   }
 
  private:
-  static constexpr std::string_view kName = "torch.optim";
   std::vector<Parameter> parameters_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::vector<double> rates_;  // Of each group, before the schedule.
-  std::string state_;
+  std::vector<std::string> names_;
+  NamedTensors state_;  // What state() last gave out.
 };
 
 }  // namespace
@@ -168,8 +173,7 @@ std::unique_ptr<Updater> makeUpdater(const Optimizer& optimizer,
   if (const auto* options = std::get_if<OptimizerOptions>(&optimizer)) {
     return std::make_unique<RuleUpdater>(*options, std::move(parameters));
   }
-  return std::make_unique<TorchUpdater>(std::get<TorchOptimizer>(optimizer),
-                                        std::move(parameters));
+  return std::make_unique<TorchUpdater>(std::get<TorchOptimizer>(optimizer), std::move(parameters));
 }
 
 }  // namespace colla::train

@@ -39,7 +39,8 @@ struct Conv : torch::nn::Module {
 struct Lstm : torch::nn::Module {
   Lstm() {
     lstm = register_module(
-        "lstm", torch::nn::LSTM(torch::nn::LSTMOptions(28, 12).num_layers(2).batch_first(true).dropout(0.2)));
+        "lstm", torch::nn::LSTM(
+                    torch::nn::LSTMOptions(28, 12).num_layers(2).batch_first(true).dropout(0.2)));
     out = register_module("out", torch::nn::Linear(12, 10));
   }
   torch::Tensor forward(const torch::Tensor& x) {
