@@ -1,0 +1,56 @@
+#include "train/runs.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "checkpoint/compare.h"
+
+namespace colla::train {
+
+Scratch::Scratch() {
+  std::string name = (std::filesystem::temp_directory_path() / "colla-train-XXXXXX").string();
+  EXPECT_NE(mkdtemp(name.data()), nullptr);
+  path_ = name;
+}
+
+Scratch::~Scratch() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+launch::CollaProcess::Options programOptions() {
+  launch::CollaProcess::Options options;
+  options.program = COLLA_TRAIN_PROGRAM;
+  return options;
+}
+
+Ended runProgram(const Words& words) {
+  launch::CollaProcess process(words, programOptions());
+  const int code = process.wait();
+  return {code, process.out(), process.err()};
+}
+
+Words smallRun(const std::string& model, const std::string& directory, const Words& more) {
+  Words words = {model,     "--threads", "1",       "--slices",         "4",
+                 "--batch", "50",        "--quiet", "--checkpoint-dir", directory};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::string differencesAt(const std::string& a, const std::string& b, std::int64_t step) {
+  const auto left = checkpoint::Source::open(fmt::format("{}@{}", a, step));
+  const auto right = checkpoint::Source::open(fmt::format("{}@{}", b, step));
+  if (!left.ok() || !right.ok()) {
+    return fmt::format("{} {}", left.status().message(), right.status().message());
+  }
+  std::string text;
+  for (const auto& tensor : compare(*left, *right).tensors) {
+    if (!tensor.equal()) {
+      text += fmt::format("step {}: {} {}\n", step, tensor.name, toString(tensor.outcome));
+    }
+  }
+  return text;
+}
+
+}  // namespace colla::train

@@ -1,0 +1,45 @@
+// Runs of the test program (program.cc), as a user starts them.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "launch/colla_process.h"
+
+namespace colla::train {
+
+using Words = std::vector<std::string>;
+
+// A directory of its own for a test, gone with it.
+class Scratch {
+ public:
+  Scratch();
+  ~Scratch();
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  std::string at(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+struct Ended {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+// The program with `words`, to its end.
+Ended runProgram(const Words& words);
+// A program under way.
+launch::CollaProcess::Options programOptions();
+
+// What a small run has in common: 602 samples, of which a 13th batch has 2, fewer than slices.
+Words smallRun(const std::string& model, const std::string& directory, const Words& more);
+
+// Parameters, buffers and optimizer state of `step` in two run directories, with everything that
+// differs in words; empty if every bit is equal.
+std::string differencesAt(const std::string& a, const std::string& b, std::int64_t step);
+
+}  // namespace colla::train

@@ -1,0 +1,84 @@
+// The promise: parameters, buffers and optimizer state of every step are equal in every bit,
+// whatever the strategy and the number of workers, also across a resume.
+#include <gtest/gtest.h>
+
+#include "checkpoint/source.h"
+#include "train/runs.h"
+
+namespace colla::train {
+namespace {
+
+Words under(const std::string& strategy, int workers) {
+  return {"--strategy", strategy, "--np", std::to_string(workers)};
+}
+
+Words joined(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::string stateOf(const std::string& directory, int step) {
+  const auto source = checkpoint::Source::open(directory + "@" + std::to_string(step));
+  EXPECT_TRUE(source.ok()) << source.status();
+  std::string bytes;
+  for (const auto& item : source->items()) {
+    bytes.append(reinterpret_cast<const char*>(item.tensor->bytes.data()),
+                 item.tensor->bytes.size());
+  }
+  return bytes;
+}
+
+// Dropout and a layer without gradients; BatchNorm and a constant buffer; an LSTM with dropout and
+// an optimizer of torch::optim.
+class SameBitsTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(SameBitsTest, InEveryStepUnderEveryStrategy) {
+  constexpr int kSteps = 20;
+  const Scratch scratch;
+  const Words common = {"--steps", std::to_string(kSteps), "--save-every", "1",        "--keep",
+                        "all",     "--clip-norm",          "1.5",          "--no-eval"};
+  const auto train = [&](const std::string& strategy, int workers) {
+    const std::string directory = scratch.at(strategy + std::to_string(workers));
+    const Ended ended =
+        runProgram(joined(smallRun(GetParam(), directory, common), under(strategy, workers)));
+    EXPECT_EQ(ended.code, 0) << strategy << " " << workers << ": " << ended.err;
+    return directory;
+  };
+  const std::string single = train("single", 1);
+  ASSERT_NE(stateOf(single, 1), stateOf(single, 2)) << "a run that stands still proves nothing";
+
+  const std::vector<std::pair<std::string, int>> others = {{"mirrored", 2},  {"mirrored", 4},
+                                                           {"allreduce", 1}, {"allreduce", 2},
+                                                           {"allreduce", 3}, {"allreduce", 4}};
+  for (const auto& [strategy, workers] : others) {
+    const std::string other = train(strategy, workers);
+    for (int step = 0; step <= kSteps; ++step) {
+      ASSERT_EQ(differencesAt(single, other, step), "") << strategy << " " << workers;
+    }
+  }
+}
+
+// 10 steps, then 10 more under another strategy: the same as 20 at once.
+TEST_P(SameBitsTest, AcrossAResumeUnderAnotherStrategy) {
+  const Scratch scratch;
+  const auto run = [&](const std::string& directory, const Words& more) {
+    const Ended ended = runProgram(joined(smallRun(GetParam(), directory, {"--no-eval"}), more));
+    EXPECT_EQ(ended.code, 0) << ended.err;
+  };
+  run(scratch.at("whole"), joined({"--steps", "20"}, under("single", 1)));
+  const std::vector<std::pair<Words, Words>> pairs = {{under("single", 1), under("allreduce", 3)},
+                                                      {under("allreduce", 2), under("mirrored", 4)},
+                                                      {under("mirrored", 2), under("single", 1)}};
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const std::string directory = scratch.at("parts" + std::to_string(i));
+    run(directory, joined({"--steps", "10"}, pairs[i].first));
+    run(directory, joined({"--steps", "20", "--resume"}, pairs[i].second));
+    EXPECT_EQ(differencesAt(scratch.at("whole"), directory, 20), "") << "pair " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, SameBitsTest, testing::Values("mlp", "conv", "lstm"),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace colla::train

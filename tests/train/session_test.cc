@@ -1,0 +1,191 @@
+// A run from the outside: what it prints, keeps and refuses, and how it ends.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "checkpoint/directory.h"
+#include "train/runs.h"
+
+namespace colla::train {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+
+std::vector<std::int64_t> stepsIn(const std::string& directory) {
+  const auto steps = checkpoint::Directory(directory + "/checkpoints").list();
+  EXPECT_TRUE(steps.ok()) << steps.status();
+  return steps.ok() ? *steps : std::vector<std::int64_t>();
+}
+
+TEST(SessionTest, PrintsEpochsAsKerasDoes) {
+  const Ended ended = runProgram({"mlp", "--epochs", "2", "--batch", "301"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(
+      ended.out,
+      MatchesRegex("Epoch 1/2\n2/2 - [0-9]+s - loss: [0-9.]+ - accuracy: [0-9.]+ - val_loss: "
+                   "[0-9.]+ - val_accuracy: [0-9.]+\n"
+                   "Epoch 2/2\n2/2 - [0-9]+s - loss: [0-9.]+ - accuracy: [0-9.]+ - val_loss: "
+                   "[0-9.]+ - val_accuracy: [0-9.]+\n"));
+  EXPECT_THAT(ended.err, HasSubstr("strategy single, 1 worker, 1 slice, seed 1"));
+}
+
+TEST(SessionTest, KeepsARunDirectory) {
+  const Scratch scratch;
+  const std::string run = scratch.at("run");
+  const std::string json = scratch.at("steps.json");
+  const Ended ended = runProgram(
+      smallRun("conv", run, {"--steps", "12", "--save-every", "3", "--keep", "2", "--json", json}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(stepsIn(run), (std::vector<std::int64_t>{9, 12}));
+
+  std::ifstream log(run + "/log.txt");
+  std::ostringstream text;
+  text << log.rdbuf();
+  EXPECT_THAT(text.str(),
+              AllOf(HasSubstr("step\tstart\tend\tloss\taccuracy\n1\t"), HasSubstr("\n12\t")));
+  std::ifstream lines(json);
+  int count = 0;
+  std::string last;
+  for (std::string line; std::getline(lines, line); ++count) last = line;
+  EXPECT_EQ(count, 13);
+  EXPECT_THAT(last, AllOf(HasSubstr("\"total\":true"), HasSubstr("\"steps\":12"),
+                          HasSubstr("val_accuracy")));
+  bool events = false;
+  for (const auto& entry : std::filesystem::directory_iterator(run)) {
+    events |= entry.path().filename().string().starts_with("events.out.tfevents");
+  }
+  EXPECT_TRUE(events);
+}
+
+TEST(SessionTest, TheInitialStateIsStepZero) {
+  const Scratch scratch;
+  const Ended ended =
+      runProgram(smallRun("mlp", scratch.at("run"), {"--steps", "1", "--keep", "all"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(stepsIn(scratch.at("run")), (std::vector<std::int64_t>{0, 1}));
+}
+
+TEST(SessionTest, RefusesToResumeAsSomethingElse) {
+  const Scratch scratch;
+  const std::string run = scratch.at("run");
+  ASSERT_EQ(runProgram(smallRun("mlp", run, {"--steps", "2"})).code, 0);
+  const auto resumed = [&](const std::string& model, const Words& more) {
+    Words words = {model, "--quiet", "--checkpoint-dir", run, "--resume", "--steps", "3"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Ended ended = runProgram(words);
+    EXPECT_EQ(ended.code, 1) << ended.err;
+    return ended.err;
+  };
+  EXPECT_THAT(resumed("mlp", {"--slices", "2"}),
+              AllOf(HasSubstr("slices"), HasSubstr("4"), HasSubstr("2")));
+  EXPECT_THAT(resumed("mlp", {"--batch", "49"}),
+              AllOf(HasSubstr("batch"), HasSubstr("50"), HasSubstr("49")));
+  EXPECT_THAT(resumed("mlp", {"--seed", "7"}),
+              AllOf(HasSubstr("seed"), HasSubstr("1"), HasSubstr("7")));
+  EXPECT_THAT(resumed("conv", {}), AllOf(HasSubstr("mlp"), HasSubstr("conv")));
+  EXPECT_EQ(stepsIn(run).back(), 2);
+  // With nothing said it is what it was.
+  const Ended ended =
+      runProgram({"mlp", "--quiet", "--checkpoint-dir", run, "--resume", "--steps", "3"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("4 slices, seed 1"));
+  EXPECT_EQ(stepsIn(run).back(), 3);
+}
+
+TEST(SessionTest, StopsAtALossThatIsNoNumber) {
+  const Scratch scratch;
+  for (const Words& how : {Words{"--np", "1"}, Words{"--strategy", "mirrored", "--np", "2"}}) {
+    Words words =
+        smallRun("conv", scratch.at("run" + how.back()), {"--steps", "20", "--lr", "1e30"});
+    words.insert(words.end(), how.begin(), how.end());
+    const Ended ended = runProgram(words);
+    EXPECT_EQ(ended.code, 1);
+    EXPECT_THAT(ended.err, AllOf(HasSubstr("the loss of step "), HasSubstr("\"conv.weight\""),
+                                 HasSubstr("the checkpoint of step 0")));
+  }
+}
+
+TEST(SessionTest, WrongFlagsAreToldInOneLine) {
+  const auto refused = [](const Words& words) {
+    const Ended ended = runProgram(words);
+    EXPECT_EQ(ended.code, 2) << ended.err;
+    EXPECT_EQ(std::ranges::count(ended.err, '\n'), 1) << ended.err;
+    return ended.err;
+  };
+  EXPECT_THAT(refused({"mlp", "--np", "3", "--slices", "2"}),
+              HasSubstr("3 workers can't share 2 slices"));
+  EXPECT_THAT(refused({"mlp", "--strategy", "ring"}), HasSubstr("no strategy \"ring\""));
+  EXPECT_THAT(refused({"mlp", "--strategy", "single", "--np", "2"}),
+              HasSubstr("single has one worker"));
+  EXPECT_THAT(refused({"mlp", "--batch", "0"}), HasSubstr("--batch is 0"));
+  EXPECT_THAT(refused({"mlp", "--resume"}), HasSubstr("--checkpoint-dir"));
+  EXPECT_THAT(refused({"mlp", "--nonsense"}), HasSubstr("--nonsense"));
+  EXPECT_THAT(refused({"mlp", "--lr-schedule", "sawtooth"}), HasSubstr("sawtooth"));
+}
+
+TEST(SessionTest, UnderscoresAreDashes) {
+  const Ended ended = runProgram({"mlp", "--batch_size", "602", "--no_eval", "--quiet"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("batch 602"));
+}
+
+class InterruptTest : public testing::TestWithParam<Words> {};
+
+// Ctrl-C saves and leaves; the run that goes on is the one that was never interrupted.
+TEST_P(InterruptTest, SavesAndLeaves) {
+  const Scratch scratch;
+  const std::string run = scratch.at("run");
+  Words words = smallRun("mlp", run, {"--steps", "1000000", "--save-every", "5"});
+  words.insert(words.end(), GetParam().begin(), GetParam().end());
+  launch::CollaProcess process(words, programOptions());
+  ASSERT_TRUE(launch::eventually([&] {
+    const auto steps = checkpoint::Directory(run + "/checkpoints").list();
+    return steps.ok() && !steps->empty() && steps->back() >= 10;
+  })) << process.err();
+  ASSERT_EQ(kill(process.pid(), SIGINT), 0);
+  EXPECT_EQ(process.wait(), 130) << process.err();
+  EXPECT_TRUE(launch::eventually([&] { return process.gone(); }));
+  const std::int64_t reached = stepsIn(run).back();
+
+  const Words until = {"--steps", std::to_string(reached + 3)};
+  words = smallRun("mlp", run, until);
+  words.push_back("--resume");
+  ASSERT_EQ(runProgram(words).code, 0);
+  ASSERT_EQ(runProgram(smallRun("mlp", scratch.at("whole"), until)).code, 0);
+  EXPECT_EQ(differencesAt(run, scratch.at("whole"), reached + 3), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, InterruptTest,
+                         testing::Values(Words{"--np", "1"},
+                                         Words{"--strategy", "mirrored", "--np", "2"},
+                                         Words{"--strategy", "allreduce", "--np", "2"}),
+                         [](const auto& test) {
+                           return test.param.size() == 2 ? "single" : test.param[1];
+                         });
+
+// A worker that is killed ends the run with its name; what was saved stays.
+TEST(SessionTest, AKilledWorkerEndsTheRun) {
+  const Scratch scratch;
+  const std::string run = scratch.at("run");
+  launch::CollaProcess process(
+      smallRun("mlp", run, {"--steps", "1000000", "--save-every", "5", "--np", "2"}),
+      programOptions());
+  ASSERT_TRUE(launch::eventually([&] {
+    const auto steps = checkpoint::Directory(run + "/checkpoints").list();
+    return steps.ok() && !steps->empty() && steps->back() >= 10;
+  })) << process.err();
+  ASSERT_EQ(kill(process.worker(1), SIGKILL), 0);
+  EXPECT_EQ(process.wait(), 128 + SIGKILL);
+  EXPECT_THAT(process.err(), HasSubstr("worker 1"));
+  EXPECT_TRUE(launch::eventually([&] { return process.gone(); }));
+  EXPECT_TRUE(checkpoint::Directory(run + "/checkpoints").loadNewest().ok());
+}
+
+}  // namespace
+}  // namespace colla::train
