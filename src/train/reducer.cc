@@ -1,6 +1,7 @@
 #include "train/reducer.h"
 
 #include <fmt/format.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -98,13 +99,14 @@ struct Reducer::SharedBucket {
   std::optional<Handle> handle;
 };
 
-Reducer::Reducer(Job& job, SliceMap map, std::vector<Entry> entries, std::size_t bucketBytes)
+Reducer::Reducer(Job& job, SliceMap map, std::vector<Entry> entries, const Options& options)
     : job_(job),
       map_(std::move(map)),
       range_(map_.range(job.rank())),
       entries_(std::move(entries)),
-      bucketBytes_(bucketBytes),
-      sums_(entries_.size()) {
+      options_(options),
+      sums_(entries_.size()),
+      next_(range_.begin) {
   for (const Entry& entry : entries_) {
     const Buffer memory = memoryOf(entry.tensor, entry.name);
     extents_.push_back({memory.type(), memory.count()});
@@ -145,7 +147,7 @@ void Reducer::build(std::span<const int> order) {
   buckets_.clear();
   places_.assign(entries_.size(), {});
   views_.assign(entries_.size(), {});
-  for (BucketPlan& plan : planBuckets(extents_, order, bucketBytes_)) {
+  for (BucketPlan& plan : planBuckets(extents_, order, options_.bucketBytes)) {
     const auto& bucket = buckets_.emplace_back(
         std::make_unique<SharedBucket>(std::move(plan), map_.subtrees(job_.rank()), job_));
     for (int member = 0; const auto& [entry, offset] : bucket->plan.members) {
@@ -158,7 +160,7 @@ void Reducer::build(std::span<const int> order) {
 }
 
 void Reducer::beginSlice(int slice) {
-  COLLA_CHECK(!slice_ && slice >= range_.begin && slice < range_.end);
+  COLLA_CHECK(!slice_ && slice == next_ && slice < range_.end);
   if (order_ == Order::kSeen && slice == range_.begin) learnOrder();
   slice_ = slice;
 }
@@ -174,7 +176,12 @@ void Reducer::take(int entry, const torch::Tensor& value, bool counts) {
         StatusCode::kInvalidArgument,
         fmt::format("{} \"{}\" {}", target.parameter ? "parameter" : "buffer", target.name, why));
   };
-  if (!slice_) refuse("got a gradient outside of a step: run backward() within one");
+  if (!slice_) {
+    if (!options_.sliceIsBackward) refuse("got a gradient outside of a step");
+    if (missingSlices() == 0) refuse("got a gradient of one slice too many: call step() first");
+    beginSlice(next_);
+    torch::autograd::Engine::get_default_engine().queue_callback([this] { endSlice(); });
+  }
   const auto [bucketIndex, member] = places_[entry];
   SharedBucket& bucket = *buckets_[bucketIndex];
   if (bucket.seen[member]) {
@@ -233,7 +240,8 @@ Status Reducer::exchange(SharedBucket& bucket) {
   }
   return allreduce(job_.world(), map_,
                    std::span(partials).first(static_cast<std::size_t>(bucket.sums.partials())),
-                   Buffer(bucket.buffers[0], bucket.plan.count, bucket.plan.type));
+                   Buffer(bucket.buffers[0], bucket.plan.count, bucket.plan.type),
+                   {.op = options_.op});
 }
 
 void Reducer::endSlice() {
@@ -244,6 +252,7 @@ void Reducer::endSlice() {
     bucket->seen.assign(bucket->seen.size(), false);
   }
   slice_.reset();
+  ++next_;
   if (order_ == Order::kUnknown) order_ = Order::kSeen;  // One slice tells it.
 }
 
@@ -264,6 +273,7 @@ void Reducer::finish() {
     bucket.ready = false;
   }
   started_ = 0;
+  next_ = range_.begin;
   throwIfError(status);
 
   for (const auto& bucket : buckets_) {

@@ -35,11 +35,15 @@ class Reducer {
     bool parameter = true;  // Its gradient is taken by hooks.
   };
 
-  static constexpr std::size_t kBucketBytes = std::size_t{4} << 20;
+  struct Options {
+    ReduceOp op = ReduceOp::kSum;  // Or kAverage, over all slices.
+    // Every backward() is a slice, in the order of the worker's; nobody calls begin and end.
+    bool sliceIsBackward = false;
+    std::size_t bucketBytes = std::size_t{4} << 20;
+  };
 
   // The worker's slices are map.range(job.rank()). The entries' types and shapes must stay.
-  Reducer(Job& job, SliceMap map, std::vector<Entry> entries,
-          std::size_t bucketBytes = kBucketBytes);
+  Reducer(Job& job, SliceMap map, std::vector<Entry> entries, const Options& options);
   ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
@@ -50,6 +54,9 @@ class Reducer {
   void endSlice();
   // For an entry that is no parameter. It has a sum if one slice's value was `changed`.
   void add(int entry, const torch::Tensor& value, bool changed);
+
+  // Slices of this step that are not in yet.
+  int missingSlices() const { return range_.end - next_; }
 
   // Returns once every entry's sum over all slices of all workers is there. Parameters' .grad is
   // theirs until the next backward.
@@ -77,7 +84,7 @@ class Reducer {
   const SliceMap map_;
   const SliceRange range_;
   const std::vector<Entry> entries_;
-  const std::size_t bucketBytes_;
+  const Options options_;
   std::vector<Extent> extents_;
   std::vector<unsigned> hooks_;
   std::vector<std::unique_ptr<SharedBucket>> buckets_;
@@ -85,6 +92,7 @@ class Reducer {
   std::vector<torch::Tensor> views_;         // The memory of the sums.
   std::vector<torch::Tensor> sums_;
   std::optional<int> slice_;
+  int next_;                 // The slice after those that are in.
   std::size_t started_ = 0;  // Buckets under way, in order.
   std::vector<int> ready_;   // Entries in the order of readiness.
   enum class Order { kUnknown, kSeen, kLearned } order_ = Order::kUnknown;

@@ -4,13 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <mutex>
 
 #include "colla/error.h"
 #include "colla/random.h"
-#include "optim/norm.h"
 #include "train/slice_random.h"
 #include "train/tensors.h"
 
@@ -87,7 +85,7 @@ Replica::Replica(Job& job, const SliceMap& map, const MakeModel& make, const Opt
   broadcastTensors(job.world(), frozen_);
   broadcastTensors(job.world(), buffers_);
   for (const Parameter& buffer : buffers_) before_.push_back(buffer.tensor.detach().clone());
-  reducer_ = std::make_unique<Reducer>(job, map_, std::move(entries));
+  reducer_ = std::make_unique<Reducer>(job, map_, std::move(entries), Reducer::Options());
   updater_ = makeUpdater(optimizer, parameters_);
   numbers_.resize(kFirstMetric + model_->metrics().size());
   metrics_ = std::make_unique<SliceMetrics>(job, map_, numbers_.size());
@@ -143,7 +141,7 @@ Outcome Replica::step(std::int64_t step, std::int64_t samples, const NextBatch& 
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
     gradients_[i] = reducer_->sum(static_cast<int>(i));
   }
-  updater_->apply(gradients_, factor, gradientScale());
+  updater_->apply(gradients_, factor, clipFactorOf(gradients_, options_.clipNorm));
   return outcome();
 }
 
@@ -200,22 +198,6 @@ void Replica::finishBuffers() {
       throwIfError(broadcast(job_.world(), memoryOf(tensor, buffers_[i].name), 0));
     }
   }
-}
-
-double Replica::gradientScale() const {
-  if (options_.clipNorm == 0) return 1;
-  double sum = 0;
-  for (const torch::Tensor& gradient : gradients_) {
-    if (!gradient.defined()) continue;
-    const auto count = static_cast<std::size_t>(gradient.numel());
-    if (gradient.scalar_type() == torch::kFloat64) {
-      sum += optim::sumOfSquares(std::span(gradient.const_data_ptr<double>(), count));
-    } else {
-      const torch::Tensor floats = gradient.to(torch::kFloat32);
-      sum += optim::sumOfSquares(std::span(floats.const_data_ptr<float>(), count));
-    }
-  }
-  return optim::clipFactor(std::sqrt(sum), options_.clipNorm);
 }
 
 std::string Replica::firstNotFinite() const {

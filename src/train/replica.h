@@ -76,7 +76,6 @@ class Replica {
   void restoreBuffers();
   void addBuffers(double weight);
   void finishBuffers();
-  double gradientScale() const;
   Outcome outcome();
 
   Job& job_;

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "colla/error.h"
+#include "train/tensors.h"
 
 namespace colla::train {
 namespace {
@@ -71,6 +73,25 @@ std::vector<torch::Tensor> parametersOf(torch::optim::Optimizer& optimizer) {
 }
 
 }  // namespace
+
+std::vector<checkpoint::TensorView> viewsOf(const NamedTensors& tensors) {
+  std::vector<checkpoint::TensorView> views;
+  for (const auto& [name, tensor] : tensors) {
+    const Buffer memory = memoryOf(tensor, name);
+    views.push_back({name, memory.type(), tensor.sizes().vec(), memory.bytes()});
+  }
+  return views;
+}
+
+NamedTensors tensorsOf(std::span<const checkpoint::TensorView> views) {
+  NamedTensors tensors;
+  for (const checkpoint::TensorView& view : views) {
+    const torch::Tensor tensor = torch::empty(view.shape, scalarTypeOf(view.type));
+    std::ranges::copy(view.bytes, memoryOf(tensor, view.name).bytes().begin());
+    tensors.emplace_back(view.name, tensor);
+  }
+  return tensors;
+}
 
 NamedTensors readState(torch::optim::Optimizer& optimizer, std::span<const std::string> names) {
   NamedTensors state;

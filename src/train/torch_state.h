@@ -11,10 +11,16 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/tensor_view.h"
+
 namespace colla::train {
 
 // "NAME/exp_avg" and the like; single numbers are tensors without dimensions.
 using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
+
+// The same memory as a checkpoint sees it, and copies of what a checkpoint has.
+std::vector<checkpoint::TensorView> viewsOf(const NamedTensors& tensors);
+NamedTensors tensorsOf(std::span<const checkpoint::TensorView> views);
 
 // `names` are those of the parameters that the optimizer was made with, in that order. Throws
 // colla::Error for state that is neither tensor nor number.

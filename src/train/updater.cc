@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "checkpoint/restore.h"
 #include "colla/error.h"
+#include "optim/norm.h"
 #include "optim/update_rule.h"
 #include "train/tensors.h"
 #include "train/torch_state.h"
@@ -133,23 +134,12 @@ class TorchUpdater final : public Updater {
 
   std::vector<checkpoint::TensorView> state() override {
     state_ = readState(*optimizer_, names_);
-    std::vector<checkpoint::TensorView> views;
-    for (const auto& [name, tensor] : state_) {
-      const Buffer memory = memoryOf(tensor, name);
-      views.push_back({name, memory.type(), tensor.sizes().vec(), memory.bytes()});
-    }
-    return views;
+    return viewsOf(state_);
   }
 
   Status restore(std::span<const checkpoint::TensorView> saved) override {
-    NamedTensors state;
-    for (const checkpoint::TensorView& view : saved) {
-      const torch::Tensor tensor = torch::empty(view.shape, scalarTypeOf(view.type));
-      std::ranges::copy(view.bytes, memoryOf(tensor, view.name).bytes().begin());
-      state.emplace_back(view.name, tensor);
-    }
     try {
-      writeState(*optimizer_, names_, state);
+      writeState(*optimizer_, names_, tensorsOf(saved));
     } catch (const c10::Error& error) {
       const std::string text = error.what_without_backtrace();
       return {StatusCode::kMismatch, "the optimizer's state in the checkpoint does not fit: " +
@@ -167,6 +157,22 @@ class TorchUpdater final : public Updater {
 };
 
 }  // namespace
+
+double clipFactorOf(std::span<const torch::Tensor> gradients, double maxNorm) {
+  if (maxNorm == 0) return 1;
+  double sum = 0;
+  for (const torch::Tensor& gradient : gradients) {
+    if (!gradient.defined()) continue;
+    const auto count = static_cast<std::size_t>(gradient.numel());
+    if (gradient.scalar_type() == torch::kFloat64) {
+      sum += optim::sumOfSquares(std::span(gradient.const_data_ptr<double>(), count));
+    } else {
+      const torch::Tensor floats = gradient.to(torch::kFloat32);
+      sum += optim::sumOfSquares(std::span(floats.const_data_ptr<float>(), count));
+    }
+  }
+  return optim::clipFactor(std::sqrt(sum), maxNorm);
+}
 
 std::unique_ptr<Updater> makeUpdater(const Optimizer& optimizer,
                                      std::vector<Parameter> parameters) {

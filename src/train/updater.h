@@ -35,6 +35,10 @@ class Updater {
   virtual Status restore(std::span<const checkpoint::TensorView> saved) = 0;
 };
 
+// What `gradients` are to be multiplied by so that their global norm is at most `maxNorm` (0: no
+// limit): summed in float64 over fixed blocks, in the order of the parameters.
+double clipFactorOf(std::span<const torch::Tensor> gradients, double maxNorm);
+
 std::unique_ptr<Updater> makeUpdater(const Optimizer& optimizer, std::vector<Parameter> parameters);
 
 }  // namespace colla::train

@@ -102,7 +102,7 @@ TEST(SessionTest, StopsAtALossThatIsNoNumber) {
   const Scratch scratch;
   for (const Words& how : {Words{"--np", "1"}, Words{"--strategy", "mirrored", "--np", "2"}}) {
     Words words =
-        smallRun("conv", scratch.at("run" + how.back()), {"--steps", "20", "--lr", "1e30"});
+        smallRun("conv", scratch.at("run" + how.back()), {"--steps", "20", "--lr", "1e39"});
     words.insert(words.end(), how.begin(), how.end());
     const Ended ended = runProgram(words);
     EXPECT_EQ(ended.code, 1);

@@ -1,0 +1,66 @@
+// The Trainer's pieces for programs that own their loop.
+//
+//   auto job = colla::valueOrThrow(colla::Job::init());
+//   auto net = std::make_shared<Net>();
+//   colla::broadcastParameters(*job, *net);
+//   colla::DistributedOptimizer optimizer(*job, *net, colla::OptimizerOptions(colla::Adam{}));
+//   for (…) {
+//     optimizer.zeroGrad();
+//     loss(net->forward(input), target).backward();  // This worker's part of the batch.
+//     optimizer.step();
+//   }
+//
+// Gradients leave while backward() runs and are averaged over all slices in the canonical order. A
+// worker with several slices calls backward() once for each of them before step(): gradient
+// accumulation, with the same bits for every number of workers.
+//
+// Errors are thrown as colla::Error. Not thread safe; all workers take the same steps.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <memory>
+
+#include "colla/error.h"
+#include "colla/job.h"
+#include "colla/trainer.h"
+
+namespace colla {
+
+struct DistributedOptions {
+  double clipNorm = 0;  // Limit of the averaged gradients' global norm; 0: none.
+};
+
+class DistributedOptimizer {
+ public:
+  // Of all parameters of `module` that need gradients; job and module must outlive it.
+  DistributedOptimizer(Job& job, torch::nn::Module& module, const Optimizer& optimizer,
+                       const DistributedOptions& options = {});
+  ~DistributedOptimizer();
+  DistributedOptimizer(const DistributedOptimizer&) = delete;
+  DistributedOptimizer& operator=(const DistributedOptimizer&) = delete;
+
+  // The slices that this worker runs: one backward() for each of them, in this order.
+  SliceRange slices() const;
+  // Waits for the averages, which are then in the parameters' .grad, and updates the parameters
+  // with `factor` times the learning rate.
+  void step(double factor = 1);
+  // As torch::optim has it; not needed for step().
+  void zeroGrad();
+  // Rank 0's state replaces everybody's, as after it has loaded a checkpoint.
+  void broadcastState();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Rank 0's parameters and buffers replace everybody's.
+void broadcastParameters(Job& job, torch::nn::Module& module);
+
+// The same for the state of a torch::optim class that a program steps itself. `module` is what the
+// optimizer's parameters belong to, in the order of its parameters().
+void broadcastOptimizerState(Job& job, torch::optim::Optimizer& optimizer,
+                             const torch::nn::Module& module);
+
+}  // namespace colla

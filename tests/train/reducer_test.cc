@@ -1,0 +1,241 @@
+// Gradients on their way through the buckets, with workers as threads, and the loop that a program
+// owns itself.
+#include "train/reducer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "colla/distributed_optimizer.h"
+
+namespace colla::train {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Runs body(job) for each of `workers` threads, which share `slices`.
+void runWorkers(int workers, int slices, const std::function<void(Job&)>& body) {
+  auto jobs = valueOrThrow(Job::inThreads(
+      workers, {.torchVersion = {}, .settings = {{"slices", std::to_string(slices)}}}));
+  std::vector<std::thread> threads;
+  for (auto& job : jobs) {
+    threads.emplace_back([&job, &body] {
+      at::set_num_threads(1);
+      body(*job);
+      job.reset();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+SliceMap mapOf(const Job& job) { return *SliceMap::even(job.slices(), job.size()); }
+
+torch::Tensor parameter(std::vector<float> values) {
+  return torch::tensor(values).set_requires_grad(true);
+}
+
+std::string refusal(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing was refused";
+}
+
+// One step in which slice s has the loss `loss(s)`.
+void runStep(Job& job, Reducer& reducer, const std::function<torch::Tensor(int)>& loss) {
+  const SliceRange range = mapOf(job).range(job.rank());
+  for (int slice = range.begin; slice < range.end; ++slice) {
+    reducer.beginSlice(slice);
+    loss(slice).backward();
+    reducer.endSlice();
+  }
+  reducer.finish();
+}
+
+TEST(ReducerTest, AParameterUsedTwiceGivesOneGradient) {
+  runWorkers(2, 4, [](Job& job) {
+    const torch::Tensor w = parameter({1, 2, 3});
+    Reducer reducer(job, mapOf(job), {{"w", w}}, Reducer::Options());
+    runStep(job, reducer, [&](int slice) { return (w * w).sum() * (slice + 1); });
+    EXPECT_TRUE(torch::equal(reducer.sum(0), torch::tensor({20.0f, 40.0f, 60.0f})));
+    EXPECT_TRUE(torch::equal(w.grad(), reducer.sum(0)));
+  });
+}
+
+TEST(ReducerTest, AGradientThatOnlySomeSlicesHaveIsEverybodys) {
+  runWorkers(3, 3, [](Job& job) {
+    const torch::Tensor a = parameter({1});
+    const torch::Tensor b = parameter({1});
+    const torch::Tensor c = parameter({1});
+    Reducer reducer(job, mapOf(job), {{"a", a}, {"b", b}, {"c", c}}, Reducer::Options());
+    for (int step = 0; step < 3; ++step) {
+      runStep(job, reducer, [&](int slice) { return (slice == 2 ? a + 5 * b : 2 * a).sum(); });
+      EXPECT_EQ(reducer.sum(0).item<float>(), 5);
+      EXPECT_EQ(reducer.sum(1).item<float>(), 5);
+      EXPECT_FALSE(reducer.sum(2).defined());
+      EXPECT_FALSE(c.grad().defined());
+    }
+  });
+}
+
+TEST(ReducerTest, ZeroGradThatKeepsTensorsDoesNoHarm) {
+  runWorkers(2, 4, [](Job& job) {
+    const torch::Tensor w = parameter({1, 2});
+    Reducer reducer(job, mapOf(job), {{"w", w}}, Reducer::Options());
+    for (int step = 0; step < 3; ++step) {
+      runStep(job, reducer, [&](int slice) {
+        if (w.grad().defined()) w.grad().zero_();
+        return w.sum() * (slice + step);
+      });
+      EXPECT_EQ(reducer.sum(0)[1].item<float>(), 6 + 4 * step);
+    }
+  });
+}
+
+TEST(ReducerTest, SparseGradientsAreSummedAsDenseOnes) {
+  runWorkers(2, 2, [](Job& job) {
+    torch::nn::Embedding table(torch::nn::EmbeddingOptions(4, 2).sparse(true));
+    Reducer reducer(job, mapOf(job), {{"table", table->weight}}, Reducer::Options());
+    runStep(job, reducer, [&](int slice) { return table(torch::tensor({slice, slice, 3})).sum(); });
+    EXPECT_TRUE(torch::equal(reducer.sum(0),
+                             torch::tensor({{2.f, 2.f}, {2.f, 2.f}, {0.f, 0.f}, {2.f, 2.f}})));
+  });
+}
+
+// A bucket for each tensor, and one for all: the same bits, also after the order was learned.
+TEST(ReducerTest, BucketsDoNotChangeBits) {
+  const auto sums = [](std::size_t bucketBytes) {
+    std::vector<torch::Tensor> result;
+    runWorkers(3, 5, [&](Job& job) {
+      std::vector<Reducer::Entry> entries;
+      for (int i = 0; i < 7; ++i) {
+        entries.push_back({std::to_string(i),
+                           torch::arange(1 + 300 * i, torch::kFloat32).set_requires_grad(true)});
+      }
+      Reducer reducer(job, mapOf(job), entries, {.bucketBytes = bucketBytes});
+      for (int step = 0; step < 4; ++step) {
+        runStep(job, reducer, [&](int slice) {
+          torch::Tensor loss = torch::zeros({});
+          for (int i : {3, 1, 6, 0, 2, 5, 4}) {
+            loss = loss + (entries[i].tensor / (slice + 3 + step + i)).sin().sum();
+          }
+          return loss;
+        });
+        if (job.rank() != 2) continue;
+        for (int i = 0; i < 7; ++i) result.push_back(reducer.sum(i).clone());
+      }
+    });
+    return result;
+  };
+  const auto together = sums(std::size_t{1} << 30);
+  const auto apart = sums(1);
+  ASSERT_EQ(together.size(), 28);
+  for (std::size_t i = 0; i < together.size(); ++i)
+    EXPECT_TRUE(torch::equal(together[i], apart[i])) << i;
+}
+
+TEST(ReducerTest, AParameterThatChangesShapeIsRefusedByName) {
+  runWorkers(1, 1, [](Job& job) {
+    torch::Tensor w = parameter({1, 2, 3});
+    Reducer reducer(job, mapOf(job), {{"layer.weight", w}}, Reducer::Options());
+    runStep(job, reducer, [&](int) { return w.sum(); });
+    w.set_data(torch::ones({4}));
+    EXPECT_THAT(refusal([&] { runStep(job, reducer, [&](int) { return w.sum(); }); }),
+                AllOf(HasSubstr("\"layer.weight\" changed from [3]"), HasSubstr("[4]")));
+  });
+}
+
+TEST(ReducerTest, AGradientOutsideOfAStepIsRefused) {
+  runWorkers(1, 1, [](Job& job) {
+    const torch::Tensor w = parameter({1});
+    const Reducer reducer(job, mapOf(job), {{"w", w}}, Reducer::Options());
+    EXPECT_THAT(refusal([&] { w.sum().backward(); }), HasSubstr("outside of a step"));
+  });
+}
+
+struct Net : torch::nn::Module {
+  Net() { out = register_module("out", torch::nn::Linear(5, 3)); }
+  torch::nn::Linear out{nullptr};
+};
+
+// A loop of the program's own gives the same bits for one worker and for three.
+TEST(DistributedOptimizerTest, SameBitsForEveryNumberOfWorkers) {
+  const auto trained = [](int workers, const Optimizer& optimizer) {
+    torch::manual_seed(3);
+    const Net start;
+    torch::Tensor result;
+    runWorkers(workers, 6, [&](Job& job) {
+      Net net;
+      {
+        const torch::NoGradGuard noGrad;
+        net.out->weight.copy_(start.out->weight + (job.rank() == 0 ? 0 : 1));
+        net.out->bias.copy_(start.out->bias);
+      }
+      broadcastParameters(job, net);
+      DistributedOptimizer distributed(job, net, optimizer, {.clipNorm = 0.5});
+      for (int step = 0; step < 5; ++step) {
+        for (int slice = distributed.slices().begin; slice < distributed.slices().end; ++slice) {
+          const torch::Tensor input =
+              torch::sin(torch::arange(20).reshape({4, 5}) * (slice + step + 1));
+          net.out(input).square().mean().backward();
+        }
+        distributed.step();
+        distributed.zeroGrad();
+      }
+      if (job.rank() == job.size() - 1) result = net.out->weight.detach().clone();
+    });
+    return result;
+  };
+  const Optimizer own = OptimizerOptions(Adam{.lr = 0.1});
+  const Optimizer theirs = TorchOptimizer{
+      [](std::vector<torch::Tensor> parameters) -> std::unique_ptr<torch::optim::Optimizer> {
+        return std::make_unique<torch::optim::Adagrad>(std::move(parameters));
+      },
+      "adagrad"};
+  for (const Optimizer& optimizer : {own, theirs}) {
+    const torch::Tensor one = trained(1, optimizer);
+    EXPECT_TRUE(torch::equal(one, trained(2, optimizer)));
+    EXPECT_TRUE(torch::equal(one, trained(3, optimizer)));
+  }
+}
+
+TEST(DistributedOptimizerTest, CountsTheSlices) {
+  runWorkers(1, 2, [](Job& job) {
+    Net net;
+    DistributedOptimizer optimizer(job, net, OptimizerOptions(Sgd{}));
+    const auto backward = [&] { net.out(torch::ones({1, 5})).sum().backward(); };
+    backward();
+    EXPECT_THAT(refusal([&] { optimizer.step(); }), HasSubstr("1 of this worker's 2 slices"));
+    backward();
+    EXPECT_THAT(refusal(backward), HasSubstr("one slice too many"));
+    optimizer.step();
+  });
+}
+
+TEST(DistributedOptimizerTest, StateOfRankZeroBecomesEverybodys) {
+  runWorkers(2, 2, [](Job& job) {
+    Net net;
+    broadcastParameters(job, net);
+    torch::optim::Adam adam(net.parameters(), torch::optim::AdamOptions(0.1));
+    if (job.rank() == 0) {
+      net.out(torch::ones({1, 5})).sum().backward();
+      adam.step();
+    }
+    broadcastParameters(job, net);
+    broadcastOptimizerState(job, adam, net);
+    adam.zero_grad();
+    net.out(torch::ones({1, 5})).square().sum().backward();
+    adam.step();
+    torch::Tensor weight = net.out->weight.detach().clone();
+    torch::Tensor other = weight.clone();
+    ASSERT_TRUE(broadcast(job.world(), std::span(other.data_ptr<float>(), 15), 0).ok());
+    EXPECT_TRUE(torch::equal(weight, other));
+  });
+}
+
+}  // namespace
+}  // namespace colla::train
