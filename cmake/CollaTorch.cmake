@@ -10,8 +10,9 @@ target_link_libraries(colla_torch INTERFACE
   "$<BUILD_INTERFACE:$<LINK_ONLY:torch>>" "$<INSTALL_INTERFACE:torch>")
 
 # Takes over colla_train's precompiled header, which an executable can only do if it is compiled as
-# a library is.
+# a library is. (ccache wants the option.)
 function(colla_precompiled target)
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   get_target_property(type ${target} TYPE)
   if(type STREQUAL "EXECUTABLE")
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)

@@ -154,6 +154,7 @@ build() {
   local directory=$root/$1 target=$2
   shift 2
   local -x CCACHE_BASEDIR=$root  # So that clones in different places share what ccache has.
+  local -x CCACHE_SLOPPINESS=pch_defines,time_macros  # What it wants for precompiled headers.
   # It wants a home, which service users do not have.
   [[ -w ${HOME:-/nonexistent} ]] || local -x CCACHE_DIR=${CCACHE_DIR:-$root/.cache/ccache}
   local torch=${Torch_DIR:-}

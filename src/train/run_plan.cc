@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "base/log.h"
 #include "checkpoint/directory.h"
+#include "job/cpu.h"
 
 namespace colla::train {
 namespace {
@@ -43,6 +43,10 @@ Status checkNumbers(const TrainOptions& options) {
   if (options.saveEvery < 0 || options.evalEvery < 0 || options.keep < 0 ||
       !(options.saveSeconds >= 0)) {
     return invalid("--save-every, --save-seconds, --eval-every and --keep cannot be negative");
+  }
+  if (options.bfloat16 && job::cpuFeatures().find("bf16") == std::string::npos) {
+    return invalid("--bfloat16 needs a CPU that computes with it (avx512bf16); this one is {}",
+                   job::cpuFeatures());
   }
   if (options.resume && options.directory.empty()) {
     return invalid("--resume needs --checkpoint-dir, the directory of the run to go on with");
