@@ -85,7 +85,7 @@ void saveState(checkpoint::Saver& saver, const checkpoint::Manifest& manifest, R
                            {.parameters = parameters, .buffers = buffers, .optimizer = optimizer}));
 }
 
-void restoreState(Group& group, Replica& replica, const checkpoint::Loaded* loaded) {
+void restoreModel(Group& group, Replica& replica, const checkpoint::Loaded* loaded) {
   if (loaded != nullptr) {
     std::vector<checkpoint::Target> targets;
     appendTargets(targets, replica.parameters());
@@ -96,6 +96,10 @@ void restoreState(Group& group, Replica& replica, const checkpoint::Loaded* load
   broadcastTensors(group, replica.parameters());
   broadcastTensors(group, replica.frozen());
   broadcastTensors(group, replica.buffers());
+}
+
+void restoreState(Group& group, Replica& replica, const checkpoint::Loaded* loaded) {
+  restoreModel(group, replica, loaded);
   const SharedViews shared(
       group, loaded != nullptr ? loaded->optimizer() : std::span<const checkpoint::TensorView>());
   const Status status = replica.updater().restore(shared.views());
