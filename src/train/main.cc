@@ -27,8 +27,9 @@ Result<std::optional<int>> startWorkers(Task& task, const TrainOptions& options,
   COLLA_TRY_ASSIGN(const RunPlan plan,
                    makePlan(options, place.launcher == "none" ? 0 : place.size, task.batch));
   COLLA_TRY(checkModel(plan, task));
-  if (plan.strategy != Strategy::kAllreduce) return std::optional<int>();
-  const launch::StartOptions start{.workers = plan.workers, .servers = 0, .config = config};
+  // The others have no processes to start, but their settings take the same way.
+  const int processes = plan.strategy == Strategy::kAllreduce ? plan.workers : 0;
+  const launch::StartOptions start{.workers = processes, .servers = 0, .config = config};
   COLLA_TRY_ASSIGN(const bool front, launch::becomesFront(place, start));
   if (front) task = {};  // It may hold data open, which the front has no use for.
   return launch::startWorkers(start);
