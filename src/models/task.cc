@@ -35,9 +35,7 @@ Result<Task> makeTask(const Entry& entry, const Values& values, const std::strin
   Task task;
   task.name = entry.name;
   task.options = toString(values);
-  auto make = entry.make(shapeOf(*opened), values);
-  if (!make.ok()) return make.status().withContext(data);
-  task.model = *std::move(make);
+  COLLA_TRY_ASSIGN(task.model, entry.make(shapeOf(*opened), values));
   task.optimizer = entry.optimizer;
   task.batch = entry.batch;
   task.data = [parts](Part wanted) { return parts->open(wanted); };
