@@ -1,5 +1,6 @@
 # `cmake --install`: the public headers, the libraries behind them and a package config, so that
-# find_package(colla) gives the target colla::colla. (The command is installed by src/cli.)
+# find_package(colla) gives the target colla::colla, and with COMPONENTS train also colla::train. (The
+# commands are installed by src/cli.)
 include(CMakePackageConfigHelpers)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/colla)
 
@@ -33,6 +34,13 @@ list(JOIN COLLA_DEPENDENCIES "\n" COLLA_DEPENDENCIES)
 install(TARGETS colla_library ${libraries} EXPORT colla ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/colla DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(EXPORT colla NAMESPACE colla:: FILE collaTargets.cmake DESTINATION ${package})
+if(COLLA_TORCH)
+  set_target_properties(colla_torch PROPERTIES EXPORT_NAME torch)
+  target_compile_features(colla_train INTERFACE cxx_std_20)
+  install(TARGETS colla_train colla_torch EXPORT collaTrain
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT collaTrain NAMESPACE colla:: FILE collaTrainTargets.cmake DESTINATION ${package})
+endif()
 configure_package_config_file(cmake/collaConfig.cmake.in ${PROJECT_BINARY_DIR}/collaConfig.cmake
   INSTALL_DESTINATION ${package} NO_SET_AND_CHECK_MACRO)
 # Before 1.0 a minor version may change the interface.

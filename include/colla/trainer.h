@@ -71,6 +71,7 @@ struct Task {
   std::string options;  // Of the model, as text: checkpoints hold it.
   MakeModel model;
   Optimizer optimizer = OptimizerOptions(Sgd{});
+  std::int64_t batch = 100;  // Global, where neither the options nor a checkpoint say another.
   std::function<Result<std::shared_ptr<const Dataset>>(Part)> data;
   std::vector<std::shared_ptr<Hook>> hooks;
 };
@@ -83,7 +84,7 @@ struct TrainOptions {
   std::optional<int> slices;          // Nothing: workers x accumulate, or the checkpoint's.
   std::optional<int> threads;         // Per slice. Nothing: cores / workers, or the checkpoint's.
   std::optional<std::uint64_t> seed;  // Nothing: 1, or the checkpoint's.
-  std::optional<std::int64_t> batch;  // Global. Nothing: 100, or the checkpoint's.
+  std::optional<std::int64_t> batch;  // Global. Nothing: the task's, or the checkpoint's.
   std::optional<std::int64_t> batchPerWorker;
   std::int64_t epochs = 1;
   std::optional<std::int64_t> steps;  // Instead of epochs: updates in all.
@@ -117,6 +118,15 @@ struct Summary {
   bool interrupted = false;  // Ctrl-C: saved, and left.
 };
 
+// What a checkpoint is worth on the test part of the data.
+struct Evaluation {
+  std::int64_t step = 0;  // The checkpoint's.
+  std::int64_t samples = 0;
+  double loss = 0;
+  std::vector<std::string> names;  // Of the metrics.
+  std::vector<double> metrics;
+};
+
 class Trainer {
  public:
   explicit Trainer(Task task);
@@ -132,6 +142,11 @@ class Trainer {
   // The same for a program that has read its options itself. In a process that is (or becomes) one
   // of several workers each of them returns here.
   Result<Summary> run(const TrainOptions& options);
+
+  // Evaluates the checkpoint of options.resumeStep, or the newest, in options.directory; trains
+  // nothing and writes nothing. Distributed as run() is, with the same bits for every number of
+  // workers. Slices, threads, batch and seed are the checkpoint's unless options say others.
+  Result<Evaluation> evaluate(const TrainOptions& options);
 
  private:
   Task task_;

@@ -8,9 +8,14 @@ namespace colla::cli {
 
 // 1 means that the two differ; 2 is for all errors.
 int compareCommand(const Arguments& arguments);
+// 1 means that the bits differ, or that it could not be found out.
+int demoCommand(const Arguments& arguments);
+int evalCommand(const Arguments& arguments);
 int inspectCommand(const Arguments& arguments);
+int modelsCommand(const Arguments& arguments);
 int runCommand(const Arguments& arguments);
 int settingsCommand(const Arguments& arguments);
+int trainCommand(const Arguments& arguments);
 int versionCommand(const Arguments& arguments);
 
 }  // namespace colla::cli

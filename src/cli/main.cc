@@ -21,9 +21,13 @@ struct Command {
 constexpr std::array kCommands = {
     Command{"bench", "measure, and compare with other systems", bench::benchCommand},
     Command{"compare", "tell whether two checkpoints have the same bits", compareCommand},
+    Command{"demo", "train with every strategy, and prove that the bits are equal", demoCommand},
+    Command{"eval", "evaluate a checkpoint", evalCommand},
     Command{"inspect", "show what is in a checkpoint", inspectCommand},
+    Command{"models", "list the models there are", modelsCommand},
     Command{"run", "start a program as the processes of one job", runCommand},
     Command{"settings", "list all settings and their values", settingsCommand},
+    Command{"train", "train a model, with any number of workers", trainCommand},
     Command{"version", "tell the version and what is built in", versionCommand},
 };
 
@@ -36,8 +40,9 @@ void printOverview() {
   }
   fmt::print(
       "\nexamples:\n"
-      "  colla run -np 2 -- ./train            two workers on this host\n"
-      "  colla run -np 2 --ps 1 -- ./train     and a parameter server\n"
+      "  colla demo                            see what Colla does, in a minute\n"
+      "  colla train mlp --np 2 --epochs 3     train with two workers\n"
+      "  colla run -np 2 -- ./program          a program as two processes of one job\n"
       "  colla bench collectives               Colla beside Gloo and Open MPI\n"
       "  colla COMMAND --help                  more about a command\n");
 }

@@ -20,13 +20,25 @@ int fail(const std::string& program, const Status& status) {
 }
 
 // Workers as processes. An exit code if this was the front.
-Result<std::optional<int>> startWorkers(const TrainOptions& options, const Config& config) {
+Result<std::optional<int>> startWorkers(Task& task, const TrainOptions& options,
+                                        const Config& config) {
   COLLA_TRY_ASSIGN(const job::Place place,
                    job::readEnvironment([](const char* name) { return std::getenv(name); }));
   COLLA_TRY_ASSIGN(const RunPlan plan,
-                   makePlan(options, place.launcher == "none" ? 0 : place.size));
-  if (plan.strategy != Strategy::kAllreduce) return std::optional<int>();
-  return launch::startWorkers({.workers = plan.workers, .servers = 0, .config = config});
+                   makePlan(options, place.launcher == "none" ? 0 : place.size, task.batch));
+  COLLA_TRY(checkModel(plan, task));
+  // The others have no processes to start, but their settings take the same way.
+  const int processes = plan.strategy == Strategy::kAllreduce ? plan.workers : 0;
+  const launch::StartOptions start{.workers = processes, .servers = 0, .config = config};
+  COLLA_TRY_ASSIGN(const bool front, launch::becomesFront(place, start));
+  if (front) task = {};  // It may hold data open, which the front has no use for.
+  return launch::startWorkers(start);
+}
+
+// 2 where it was the user's words, 1 otherwise.
+int failedToStart(const std::string& program, const Status& status) {
+  return status.code() == StatusCode::kInvalidArgument ? usageError(program, status.message())
+                                                       : fail(program, status);
 }
 
 }  // namespace
@@ -39,16 +51,27 @@ int runProgram(const std::string& program, Task task, const Flags& flags) {
   if (const Status status = flags.applyTo(task.optimizer); !status.ok()) {
     return usageError(program, status.message());
   }
-  const auto front = startWorkers(*options, *config);
-  if (!front.ok()) {
-    return front.status().code() == StatusCode::kInvalidArgument
-               ? usageError(program, front.status().message())
-               : fail(program, front.status());
-  }
+  const auto front = startWorkers(task, *options, *config);
+  if (!front.ok()) return failedToStart(program, front.status());
   if (front->has_value()) return **front;
   const auto summary = Trainer(std::move(task)).run(*options);
   if (!summary.ok()) return fail(program, summary.status());
   return summary->interrupted ? kExitInterrupted : 0;
+}
+
+int runEvaluation(const std::string& program, Task task, TrainOptions options, const Config& config,
+                  const std::function<void(const Evaluation&)>& show) {
+  options.resume = true;
+  if (config.integer("slices") > 0) options.slices = static_cast<int>(config.integer("slices"));
+  if (config.integer("threads") > 0) options.threads = static_cast<int>(config.integer("threads"));
+  const auto front = startWorkers(task, options, config);
+  if (!front.ok()) return failedToStart(program, front.status());
+  if (front->has_value()) return **front;
+  const auto evaluation = Trainer(std::move(task)).evaluate(options);
+  if (!evaluation.ok()) return fail(program, evaluation.status());
+  const auto place = job::readEnvironment([](const char* name) { return std::getenv(name); });
+  if (place.ok() && place->rank == 0) show(*evaluation);
+  return 0;
 }
 
 }  // namespace colla::train

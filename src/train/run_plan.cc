@@ -54,6 +54,10 @@ Status checkNumbers(const TrainOptions& options) {
   return {};
 }
 
+std::string described(const std::string& model, const std::string& options) {
+  return options.empty() ? model : fmt::format("{} ({})", model, options);
+}
+
 // What the run that left the checkpoint was told, where this one was told nothing.
 Status takeOver(const TrainOptions& options, RunPlan& plan) {
   const checkpoint::Directory directory(checkpointsOf(options.directory));
@@ -61,6 +65,7 @@ Status takeOver(const TrainOptions& options, RunPlan& plan) {
                                                          : directory.loadNewest());
   const checkpoint::Manifest& manifest = loaded.manifest();
   plan.resumeStep = manifest.step;
+  plan.model = described(manifest.model, manifest.modelOptions);
   if (!options.slices) plan.slices = manifest.slices;
   if (!options.threads) plan.threads = manifest.threads;
   if (!options.seed) plan.seed = manifest.seed;
@@ -72,7 +77,7 @@ Status takeOver(const TrainOptions& options, RunPlan& plan) {
 
 std::string checkpointsOf(const std::string& directory) { return directory + "/checkpoints"; }
 
-Result<RunPlan> makePlan(const TrainOptions& options, int workers) {
+Result<RunPlan> makePlan(const TrainOptions& options, int workers, std::int64_t batch) {
   COLLA_TRY(checkNumbers(options));
   RunPlan plan;
   plan.options = options;
@@ -90,7 +95,7 @@ Result<RunPlan> makePlan(const TrainOptions& options, int workers) {
   plan.threads = options.threads.value_or(0);
   plan.seed = options.seed.value_or(1);
   plan.batch = options.batchPerWorker ? *options.batchPerWorker * plan.workers
-                                      : options.batch.value_or(kDefaultBatch);
+                                      : options.batch.value_or(batch);
   if (options.resume) COLLA_TRY(takeOver(options, plan));
   if (plan.workers > plan.slices) {
     return invalid(
@@ -99,6 +104,14 @@ Result<RunPlan> makePlan(const TrainOptions& options, int workers) {
         plan.workers, plan.slices);
   }
   return plan;
+}
+
+Status checkModel(const RunPlan& plan, const Task& task) {
+  const std::string model = described(task.name, task.options);
+  if (!plan.resumeStep || plan.model == model) return {};
+  return {StatusCode::kMismatch,
+          fmt::format("the checkpoint of step {} in {} is of the model {}, not of {}",
+                      *plan.resumeStep, plan.options.directory, plan.model, model)};
 }
 
 }  // namespace colla::train

@@ -21,15 +21,17 @@ struct RunPlan {
   std::int64_t batch = 100;  // Global.
   // Of the checkpoint that the run resumes from.
   std::optional<std::int64_t> resumeStep;
+  std::string model;  // With its options.
 };
-
-inline constexpr std::int64_t kDefaultBatch = 100;
 
 // Where a run directory keeps its checkpoints.
 std::string checkpointsOf(const std::string& directory);
 
-// `workers`: how many a launcher has started; 0 without one. kInvalidArgument, with the flag, for
-// what can't be.
-Result<RunPlan> makePlan(const TrainOptions& options, int workers);
+// `workers`: how many a launcher has started; 0 without one. `batch`: the task's.
+// kInvalidArgument, with the flag, for what can't be.
+Result<RunPlan> makePlan(const TrainOptions& options, int workers, std::int64_t batch = 100);
+
+// kMismatch if the plan resumes from a checkpoint of another model, or of one with other options.
+Status checkModel(const RunPlan& plan, const Task& task);
 
 }  // namespace colla::train

@@ -8,6 +8,7 @@
 #include "checkpoint/directory.h"
 #include "checkpoint/restore.h"
 #include "colla/error.h"
+#include "train/evaluation.h"
 #include "train/interrupt.h"
 #include "train/state.h"
 #include "train/tensors.h"
@@ -39,23 +40,6 @@ Optimizer scaled(Optimizer optimizer, const RunPlan& plan) {
 }
 
 }  // namespace
-
-void Session::Mean::add(const Outcome& outcome) {
-  sum.samples += outcome.samples;
-  sum.loss += outcome.loss * outcome.samples;
-  sum.metrics.resize(outcome.metrics.size());
-  for (std::size_t i = 0; i < outcome.metrics.size(); ++i) {
-    sum.metrics[i] += outcome.metrics[i] * outcome.samples;
-  }
-}
-
-Outcome Session::Mean::value() const {
-  Outcome mean = sum;
-  const double divisor = std::max(sum.samples, 1.0);
-  mean.loss /= divisor;
-  for (double& metric : mean.metrics) metric /= divisor;
-  return mean;
-}
 
 Session::Session(Job& job, const Task& task, const RunPlan& plan)
     : job_(job),
@@ -157,22 +141,7 @@ bool Session::saveIsDue(std::int64_t step) const {
          (options.saveSeconds > 0 && secondsSince(savedAt_) >= options.saveSeconds);
 }
 
-Outcome Session::evaluate() {
-  const auto order = valueOrThrow(data::Order::create({.samples = test_->size(),
-                                                       .batch = plan_.batch,
-                                                       .slices = job_.slices(),
-                                                       .seed = plan_.seed,
-                                                       .shuffle = false}));
-  data::LoaderOptions options;
-  options.slices = map_.range(job_.rank());
-  options.endStep = order.batchesPerEpoch();
-  const auto loader = valueOrThrow(data::Loader::create(test_, order, options));
-  Mean mean;
-  for (std::int64_t batch = 0; batch < options.endStep; ++batch) {
-    mean.add(replica_->evaluate([&] { return valueOrThrow(loader->next()); }));
-  }
-  return mean.value();
-}
+Outcome Session::evaluate() { return evaluateAll(*replica_, job_, map_, test_, plan_); }
 
 void Session::guard(std::int64_t step, const Outcome& outcome) const {
   if (!plan_.options.nanGuard || std::isfinite(outcome.loss)) return;

@@ -31,13 +31,6 @@ class Session {
   Summary run();
 
  private:
-  // A mean over several steps, weighted by samples.
-  struct Mean {
-    void add(const Outcome& outcome);
-    Outcome value() const;
-    Outcome sum;
-  };
-
   bool records() const { return job_.rank() == 0; }
   checkpoint::Manifest manifest(std::int64_t step) const;
   void restore();

@@ -35,7 +35,7 @@ void saveState(checkpoint::Saver& saver, const checkpoint::Manifest& manifest, R
                            {.parameters = parameters, .buffers = buffers, .optimizer = optimizer}));
 }
 
-void restoreState(Group& group, Replica& replica, const checkpoint::Loaded* loaded) {
+void restoreModel(Group& group, Replica& replica, const checkpoint::Loaded* loaded) {
   if (loaded != nullptr) {
     std::vector<checkpoint::Target> targets;
     appendTargets(targets, replica.parameters());
@@ -46,6 +46,10 @@ void restoreState(Group& group, Replica& replica, const checkpoint::Loaded* load
   broadcastTensors(group, replica.parameters());
   broadcastTensors(group, replica.frozen());
   broadcastTensors(group, replica.buffers());
+}
+
+void restoreState(Group& group, Replica& replica, const checkpoint::Loaded* loaded) {
+  restoreModel(group, replica, loaded);
   std::vector<checkpoint::TensorView> optimizer;
   if (loaded != nullptr) optimizer.assign(loaded->optimizer().begin(), loaded->optimizer().end());
   const SharedViews shared(group, std::move(optimizer));

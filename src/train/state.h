@@ -11,8 +11,10 @@ namespace colla::train {
 // Starts to save; the replica may go on when it returns. Throws colla::Error.
 void saveState(checkpoint::Saver& saver, const checkpoint::Manifest& manifest, Replica& replica);
 
-// Everybody's replica becomes what rank 0 has `loaded`; the others give null. Throws colla::Error
-// when model or optimizer do not fit.
+// Everybody's parameters and buffers become what rank 0 has `loaded`; the others give null. Throws
+// colla::Error when the model does not fit.
+void restoreModel(Group& group, Replica& replica, const checkpoint::Loaded* loaded);
+// The same, and the state of the optimizer.
 void restoreState(Group& group, Replica& replica, const checkpoint::Loaded* loaded);
 
 }  // namespace colla::train

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "base/command_line.h"
@@ -13,6 +14,7 @@
 #include "colla/error.h"
 #include "colla/job.h"
 #include "job/environment.h"
+#include "train/evaluation.h"
 #include "train/flags.h"
 #include "train/interrupt.h"
 #include "train/main.h"
@@ -30,7 +32,7 @@ constexpr std::array<std::pair<Strategy, std::string_view>, 3> kStrategies = {{
 
 // What is thrown on the way becomes a Status again.
 template <typename Body>
-Result<Summary> caught(const Body& body) {
+auto caught(const Body& body) -> Result<decltype(body())> {
   try {
     return body();
   } catch (const Error& error) {
@@ -62,21 +64,16 @@ JobOptions jobOptions(const train::RunPlan& plan) {
   return options;
 }
 
-Result<Summary> runWorker(Job& job, const Task& task, const train::RunPlan& plan) {
-  return caught([&] {
-    if (job.rank() == 0) announce(task, plan, job);
-    return train::Session(job, task, plan).run();
-  });
-}
-
 // One thread per replica. A worker that fails leaves the job, which ends the others.
-Result<Summary> runThreads(const Task& task, const train::RunPlan& plan) {
+template <typename Work>
+auto runThreads(const train::RunPlan& plan, const Work& work)
+    -> Result<std::invoke_result_t<Work, Job&>> {
   COLLA_TRY_ASSIGN(auto jobs, Job::inThreads(plan.workers, jobOptions(plan)));
-  std::vector<std::optional<Result<Summary>>> results(jobs.size());
+  std::vector<std::optional<Result<std::invoke_result_t<Work, Job&>>>> results(jobs.size());
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     threads.emplace_back([&, i] {
-      results[i].emplace(runWorker(*jobs[i], task, plan));
+      results[i].emplace(caught([&] { return work(*jobs[i]); }));
       jobs[i].reset();
     });
   }
@@ -90,6 +87,29 @@ Result<Summary> runThreads(const Task& task, const train::RunPlan& plan) {
     }
   }
   return **results[0];
+}
+
+// `work` of every worker of this process: all of them in threads, or the one that it is.
+template <typename Work>
+auto runWorkers(const train::RunPlan& plan, const Work& work)
+    -> Result<std::invoke_result_t<Work, Job&>> {
+  if (plan.strategy == Strategy::kMirrored) return runThreads(plan, work);
+  COLLA_TRY_ASSIGN(const auto job, Job::init(jobOptions(plan)));
+  if (job->size() != plan.workers) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("{} workers are wanted, but this process was started as one of {}",
+                        plan.workers, job->size())};
+  }
+  return caught([&] { return work(*job); });
+}
+
+Result<train::RunPlan> planFor(const Task& task, const TrainOptions& options) {
+  COLLA_TRY_ASSIGN(const job::Place place,
+                   job::readEnvironment([](const char* name) { return std::getenv(name); }));
+  COLLA_TRY_ASSIGN(train::RunPlan plan,
+                   train::makePlan(options, place.launcher == "none" ? 0 : place.size, task.batch));
+  COLLA_TRY(train::checkModel(plan, task));
+  return plan;
 }
 
 }  // namespace
@@ -111,19 +131,19 @@ Trainer::Trainer(Task task) : task_(std::move(task)) {}
 Trainer::~Trainer() = default;
 
 Result<Summary> Trainer::run(const TrainOptions& options) {
-  COLLA_TRY_ASSIGN(const job::Place place,
-                   job::readEnvironment([](const char* name) { return std::getenv(name); }));
-  COLLA_TRY_ASSIGN(const train::RunPlan plan,
-                   train::makePlan(options, place.launcher == "none" ? 0 : place.size));
+  COLLA_TRY_ASSIGN(const train::RunPlan plan, planFor(task_, options));
   const train::Interrupt interrupt;
-  if (plan.strategy == Strategy::kMirrored) return runThreads(task_, plan);
-  COLLA_TRY_ASSIGN(const auto job, Job::init(jobOptions(plan)));
-  if (job->size() != plan.workers) {
-    return {StatusCode::kInvalidArgument,
-            fmt::format("{} workers are wanted, but this process was started as one of {}",
-                        plan.workers, job->size())};
-  }
-  return runWorker(*job, task_, plan);
+  return runWorkers(plan, [&](Job& job) {
+    if (job.rank() == 0) announce(task_, plan, job);
+    return train::Session(job, task_, plan).run();
+  });
+}
+
+Result<Evaluation> Trainer::evaluate(const TrainOptions& options) {
+  TrainOptions resumed = options;
+  resumed.resume = true;
+  COLLA_TRY_ASSIGN(const train::RunPlan plan, planFor(task_, resumed));
+  return runWorkers(plan, [&](Job& job) { return train::evaluateCheckpoint(job, task_, plan); });
 }
 
 int Trainer::main(int argc, char** argv) {

@@ -1,12 +1,11 @@
 // `colla compare` and `colla inspect` as users call them: what they print, where, and exit codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/fixture.h"
+#include "cli/command.h"
 
 namespace colla::cli {
 namespace {
@@ -17,12 +16,6 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
-
-struct Outcome {
-  int exitCode = -1;
-  std::string out;
-  std::string error;
-};
 
 class CheckpointCommandsTest : public CheckpointTest {
  protected:
@@ -38,13 +31,7 @@ class CheckpointCommandsTest : public CheckpointTest {
     ASSERT_TRUE(saved.ok()) << saved.status();
   }
   // In the test's directory.
-  Outcome colla(const std::string& arguments) const {
-    const std::string command =
-        "cd '" + root_ + "' && '" COLLA_BINARY "' " + arguments + " >out.txt 2>err.txt";
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, readText(path("out.txt")),
-            readText(path("err.txt"))};
-  }
+  Outcome colla(const std::string& arguments) const { return runColla(root_, arguments); }
 };
 
 TEST_F(CheckpointCommandsTest, EqualCheckpoints) {

@@ -1,5 +1,5 @@
-# Contract: a program outside of Colla's tree builds against an installed Colla with nothing but
-# find_package(colla), and runs under the installed `colla run`.
+# Contract: programs outside of Colla's tree build against an installed Colla with nothing but
+# find_package(colla), and run: under the installed `colla run`, or with workers of their own.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE text ERROR_VARIABLE text)
   if(NOT result EQUAL 0)
@@ -8,18 +8,39 @@ function(run)
   set(output "${text}" PARENT_SCOPE)
 endfunction()
 
+# build(NAME CMAKE-ARG…): examples/NAME in ${WORK}/NAME.
+function(build name)
+  run(${CMAKE_COMMAND} -S ${EXAMPLES}/${name} -B ${WORK}/${name} -G Ninja
+    -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}
+    -DCMAKE_PREFIX_PATH=${WORK}/prefix ${ARGN})
+  run(${CMAKE_COMMAND} --build ${WORK}/${name})
+endfunction()
+
+function(expect text)
+  if(NOT output MATCHES "${text}")
+    message(FATAL_ERROR "\"${text}\" is missing from:\n${output}")
+  endif()
+endfunction()
+
 file(REMOVE_RECURSE ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/installed)
 # Moved, so that no path of the place where it was installed may have got into it.
 file(RENAME ${WORK}/installed ${WORK}/prefix)
 
-run(${CMAKE_COMMAND} -S ${EXAMPLE} -B ${WORK}/build -G Ninja -DCMAKE_CXX_COMPILER=${COMPILER}
-  -DCMAKE_PREFIX_PATH=${WORK}/prefix)
-run(${CMAKE_COMMAND} --build ${WORK}/build)
+build(average)
+run(${WORK}/prefix/bin/colla run -np 2 -- ${WORK}/average/average)
+expect("rank 0 of 2: 0.5")
+expect("rank 1 of 2: 0.5")
 
-run(${WORK}/prefix/bin/colla run -np 2 -- ${WORK}/build/average)
-foreach(line "rank 0 of 2: 0.5" "rank 1 of 2: 0.5")
-  if(NOT output MATCHES "${line}")
-    message(FATAL_ERROR "\"${line}\" is missing from the output of colla run:\n${output}")
-  endif()
-endforeach()
+if(TORCH)
+  build(net -DTorch_DIR=${Torch_DIR})
+  set(flags --steps 5 --slices 2 --threads 1 --seed 3)
+  run(${WORK}/net/net ${flags} --checkpoint-dir ${WORK}/single)
+  run(${WORK}/net/net ${flags} --checkpoint-dir ${WORK}/two --strategy allreduce --np 2)
+  expect("Step 5/5 - 0s - loss: [0-9.]+ - accuracy: [0-9.]+ - val_loss: ")
+  run(${WORK}/prefix/bin/colla compare ${WORK}/single ${WORK}/two)
+  expect("equal: all [0-9]+ tensors have the same bits")
+
+  run(${WORK}/prefix/bin/colla train lr --data synthetic:lr:50x4 --steps 1)
+  expect("Step 1/1 - ")
+endif()

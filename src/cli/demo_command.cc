@@ -1,0 +1,147 @@
+// `colla demo`: the same training under every strategy, as commands that a user could type, and a
+// comparison of what came out of them.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/command_line.h"
+#include "bench/scratch.h"
+#include "checkpoint/compare.h"
+#include "checkpoint/source.h"
+#include "child_runner.h"
+#include "commands.h"
+
+namespace colla::cli {
+namespace {
+
+constexpr char kName[] = "colla demo";
+constexpr int kExitFailure = 1;
+constexpr int kSignalled = 128;
+
+struct Way {
+  std::string_view strategy;
+  int workers;
+};
+constexpr std::array kWays = {Way{"single", 1}, Way{"mirrored", 2}, Way{"allreduce", 2}};
+
+// What a way brought.
+struct Row {
+  Way way;
+  double seconds = 0;
+  double rate = 0;
+  double accuracy = 0;
+  std::optional<bool> equal;  // To the first; nothing for the first itself.
+};
+
+std::string workersText(int workers) {
+  return fmt::format("{} worker{}", workers, workers == 1 ? "" : "s");
+}
+
+// The last line of a --json file.
+Status readTotals(const std::string& path, Row& row) {
+  std::ifstream file(path);
+  std::string last;
+  for (std::string line; std::getline(file, line);) last = line;
+  const auto json = nlohmann::json::parse(last, nullptr, false);
+  if (json.is_discarded() || !json.value("total", false)) {
+    return {StatusCode::kInternal, fmt::format("{} does not end with totals", path)};
+  }
+  row.seconds = json.value("seconds", 0.0);
+  row.rate = json.value("samples_per_s", 0.0);
+  row.accuracy = json.value("metrics", nlohmann::json::object()).value("val_accuracy", 0.0);
+  return {};
+}
+
+Result<bool> sameBits(const std::string& a, const std::string& b) {
+  COLLA_TRY_ASSIGN(const auto left, checkpoint::Source::open(a));
+  COLLA_TRY_ASSIGN(const auto right, checkpoint::Source::open(b));
+  return checkpoint::compare(left, right).equal();
+}
+
+void printTable(const std::vector<Row>& rows) {
+  fmt::print("\n{:10} {:>7} {:>8} {:>10} {:>9}  {}\n", "strategy", "workers", "seconds",
+             "samples/s", "accuracy", "weights and optimizer state");
+  for (const Row& row : rows) {
+    fmt::print("{:10} {:>7} {:>8.2f} {:>10.0f} {:>9.4f}  {}\n", row.way.strategy, row.way.workers,
+               row.seconds, row.rate, row.accuracy,
+               !row.equal   ? "(the others are compared with these)"
+               : *row.equal ? "equal, every bit"
+                            : "DIFFERENT");
+  }
+}
+
+}  // namespace
+
+int demoCommand(const Arguments& arguments) {
+  CLI::App app(
+      "Trains one model with every strategy there is, proves that the weights are equal in every\n"
+      "bit, and shows speed and accuracy in a table:\n"
+      "colla demo [flags]",
+      kName);
+  app.footer(
+      "Exit code: 0 if all bits are equal, 1 if not. Nothing is left behind.\n\n"
+      "Examples:\n"
+      "  colla demo\n"
+      "  colla demo --model softmax --data mnist:FOLDER --epochs 1\n");
+  std::string model = "mlp";
+  std::string data = "synthetic:mnist";
+  int epochs = 2;
+  app.add_option("--model", model, "which model (mlp)");
+  app.add_option("--data", data, "which data (synthetic:mnist)");
+  app.add_option("--epochs", epochs, "times through the data (2)");
+  if (const auto exitCode = parse(app, arguments)) return *exitCode;
+
+  ChildRunner runner;
+  const auto scratch = bench::Scratch::create();
+  if (!scratch.ok()) {
+    fmt::print(stderr, "{}: {}\n", kName, scratch.status().message());
+    return kExitFailure;
+  }
+  std::vector<Row> rows;
+  for (const Way& way : kWays) {
+    const std::vector<std::string> shown = {"train",      model,
+                                            "--data",     data,
+                                            "--epochs",   std::to_string(epochs),
+                                            "--slices",   "2",
+                                            "--threads",  "1",
+                                            "--seed",     "1",
+                                            "--strategy", std::string(way.strategy),
+                                            "--np",       std::to_string(way.workers)};
+    fmt::print("{}{}, {}: colla {}\n", rows.empty() ? "" : "\n", way.strategy,
+               workersText(way.workers), fmt::join(shown, " "));
+    std::vector<std::string> command = shown;
+    const std::string directory = scratch->path(std::string(way.strategy));
+    const std::string json = directory + ".json";
+    command.insert(command.end(), {"--checkpoint-dir", directory, "--json", json, "--log", "warn"});
+    const auto exitCode = runner.run(command);
+    if (runner.received() != 0) return kSignalled + runner.received();
+    Row row{.way = way, .equal = {}};
+    Status status = exitCode.status();
+    if (status.ok() && *exitCode != 0) return *exitCode;  // It has said why.
+    if (status.ok()) status = readTotals(json, row);
+    if (status.ok() && !rows.empty()) {
+      const auto equal = sameBits(scratch->path(std::string(kWays.front().strategy)), directory);
+      status = equal.status();
+      if (equal.ok()) row.equal = *equal;
+    }
+    if (!status.ok()) {
+      fmt::print(stderr, "{}: {}: {}\n", kName, way.strategy, status.message());
+      return kExitFailure;
+    }
+    rows.push_back(row);
+  }
+  printTable(rows);
+  const bool equal =
+      std::ranges::all_of(rows, [](const Row& row) { return row.equal.value_or(true); });
+  fmt::print("\n{}\n", equal ? "equal: every strategy gave the same bits"
+                             : "different: the strategies did not give the same bits");
+  return equal ? 0 : kExitFailure;
+}
+
+}  // namespace colla::cli

@@ -1,0 +1,47 @@
+#include "model_arguments.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+namespace colla::cli {
+
+ModelArguments::ModelArguments(CLI::App& app) : app_(app) {
+  app.add_option("MODEL", name_, "which model: `colla models` lists them")->required();
+  app.add_option("--data", data_,
+                 "mnist:FOLDER, a folder, synthetic:mnist[:SAMPLES] or "
+                 "synthetic:lr[:SAMPLESxFEATURES]; by default what `colla models` says");
+}
+
+std::optional<int> ModelArguments::takeModel(const Arguments& arguments) {
+  // The model comes first, so that nothing has to be known of flags yet.
+  if (arguments.empty() || arguments.front().starts_with('-')) return std::nullopt;
+  const auto entry = models::findModel(arguments.front());
+  if (!entry.ok()) return usageError(app_.get_name(), entry.status().message());
+  entry_ = *entry;
+  values_ = models::defaults(entry_->flags);
+  for (const models::Flag& flag : entry_->flags) {
+    app_.add_option(fmt::format("--{}", flag.name), values_.find(flag.name)->second,
+                    fmt::format("{} ({})", flag.help, flag.fallback))
+        ->group(fmt::format("Model {}", entry_->name));
+  }
+  return std::nullopt;
+}
+
+std::optional<int> ModelArguments::makeTask(Part part, Task& task) const {
+  if (entry_ == nullptr) {
+    return usageError(app_.get_name(), fmt::format("MODEL comes first: {} MODEL [flags] (see {} "
+                                                   "--help)",
+                                                   app_.get_name(), app_.get_name()));
+  }
+  auto made =
+      models::makeTask(*entry_, values_, data_.empty() ? std::string(entry_->data) : data_, part);
+  if (made.ok()) {
+    task = *std::move(made);
+    return std::nullopt;
+  }
+  fmt::print(stderr, "{}: {}\n", app_.get_name(), made.status().message());
+  return made.status().code() == StatusCode::kInvalidArgument ? kExitUsage : 1;
+}
+
+}  // namespace colla::cli

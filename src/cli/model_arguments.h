@@ -1,0 +1,34 @@
+// What `colla train` and `colla eval` have in common: MODEL, its own flags and --data.
+#pragma once
+
+#include <string>
+
+#include "base/command_line.h"
+#include "models/catalog.h"
+#include "models/task.h"
+
+namespace colla::cli {
+
+class ModelArguments {
+ public:
+  // Adds MODEL, --data and, once takeModel() has found the model, its flags to `app`, which must
+  // outlive it; this must stay where it is.
+  explicit ModelArguments(CLI::App& app);
+  ModelArguments(const ModelArguments&) = delete;
+  ModelArguments& operator=(const ModelArguments&) = delete;
+
+  // Before parse(): a model's flags are known once the model is. An exit code for an unknown one.
+  std::optional<int> takeModel(const Arguments& arguments);
+  // After parse(): the task, with `part` of its data open. An exit code where that fails, after the
+  // one line that says why.
+  std::optional<int> makeTask(Part part, Task& task) const;
+
+ private:
+  CLI::App& app_;
+  std::string name_;
+  std::string data_;
+  const models::Entry* entry_ = nullptr;
+  models::Values values_;
+};
+
+}  // namespace colla::cli

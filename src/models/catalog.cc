@@ -1,0 +1,60 @@
+#include "models/catalog.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "models/makers.h"
+
+namespace colla::models {
+namespace {
+
+constexpr char kMnist[] = "synthetic:mnist";
+constexpr Flag kHidden = {"hidden", "100", "units of each hidden layer"};
+
+}  // namespace
+
+DataShape shapeOf(const Dataset& dataset) { return {dataset.fields(), dataset.classes()}; }
+
+std::span<const Entry> catalog() {
+  static const std::vector<Entry> entries = {
+      {.name = "lr",
+       .summary = "logistic regression on two classes",
+       .data = "synthetic:lr:10000x1000",
+       .optimizer = Sgd{.lr = 0.1},
+       .flags = {},
+       .make = makeLogistic},
+      {.name = "mlp",
+       .summary = "two hidden layers with ReLU",
+       .data = kMnist,
+       .optimizer = Sgd{.lr = 0.1},
+       .flags = {kHidden},
+       .make = makeMlp},
+      {.name = "snn",
+       .summary = "one hidden layer with ReLU",
+       .data = kMnist,
+       .optimizer = Sgd{.lr = 0.1},
+       .flags = {kHidden},
+       .make = makeSnn},
+      {.name = "softmax",
+       .summary = "softmax regression: one linear layer",
+       .data = kMnist,
+       .optimizer = Sgd{.lr = 0.1},
+       .flags = {},
+       .make = makeSoftmax},
+  };
+  return entries;
+}
+
+Result<const Entry*> findModel(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Entry& entry : catalog()) {
+    if (entry.name == name) return &entry;
+    names.push_back(entry.name);
+  }
+  return {StatusCode::kNotFound,
+          fmt::format("there is no model \"{}\"; there are {}", name, fmt::join(names, ", "))};
+}
+
+}  // namespace colla::models

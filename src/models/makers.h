@@ -1,0 +1,21 @@
+// The make functions of the catalog's rows, one file per family of models.
+#pragma once
+
+#include "models/catalog.h"
+
+namespace colla::models {
+
+// Logistic regression: one linear layer to one logit; binary cross entropy on classes 0 and 1.
+Result<MakeModel> makeLogistic(const DataShape& data, const Values& values);
+
+// Linear layers with ReLU between them: `hidden` of them before the last one, each of --hidden
+// units (of which `softmax`, with none, has no flag).
+Result<MakeModel> makeSoftmax(const DataShape& data, const Values& values);
+Result<MakeModel> makeSnn(const DataShape& data, const Values& values);
+Result<MakeModel> makeMlp(const DataShape& data, const Values& values);
+
+// The numbers in one sample of the first field. kInvalidArgument unless the data set is one of
+// float32 inputs of a fixed shape and a target that is one of at least two classes.
+Result<std::int64_t> featuresOf(const DataShape& data);
+
+}  // namespace colla::models

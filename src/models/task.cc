@@ -1,0 +1,52 @@
+#include "models/task.h"
+
+#include <map>
+#include <mutex>
+
+namespace colla::models {
+namespace {
+
+// The parts of a data set, each opened once for all replicas of the process. Thread safe.
+class Parts {
+ public:
+  explicit Parts(std::string name) : name_(std::move(name)) {}
+
+  Result<std::shared_ptr<const Dataset>> open(Part part) {
+    const std::lock_guard lock(mutex_);
+    auto& opened = opened_[part];
+    if (!opened) {
+      COLLA_TRY_ASSIGN(opened, openDataset(name_, part));
+    }
+    return opened;
+  }
+
+ private:
+  const std::string name_;
+  std::mutex mutex_;
+  std::map<Part, std::shared_ptr<const Dataset>> opened_;
+};
+
+}  // namespace
+
+Result<Task> makeTask(const Entry& entry, const Values& values, const std::string& data,
+                      Part part) {
+  const auto parts = std::make_shared<Parts>(data);
+  COLLA_TRY_ASSIGN(const auto opened, parts->open(part));
+  Task task;
+  task.name = entry.name;
+  task.options = toString(values);
+  COLLA_TRY_ASSIGN(task.model, entry.make(shapeOf(*opened), values));
+  task.optimizer = entry.optimizer;
+  task.batch = entry.batch;
+  task.data = [parts](Part wanted) { return parts->open(wanted); };
+  return task;
+}
+
+Result<std::int64_t> countParameters(const Entry& entry, const DataShape& data) {
+  COLLA_TRY_ASSIGN(const MakeModel make, entry.make(data, defaults(entry.flags)));
+  std::int64_t count = 0;
+  for (const torch::Tensor& parameter : make()->module().parameters()) count += parameter.numel();
+  return count;
+}
+
+}  // namespace colla::models

@@ -1,0 +1,67 @@
+#include "train/evaluation.h"
+
+#include <algorithm>
+
+#include "checkpoint/directory.h"
+#include "colla/error.h"
+#include "data/loader.h"
+#include "data/order.h"
+#include "train/state.h"
+
+namespace colla::train {
+
+void Mean::add(const Outcome& outcome) {
+  sum.samples += outcome.samples;
+  sum.loss += outcome.loss * outcome.samples;
+  sum.metrics.resize(outcome.metrics.size());
+  for (std::size_t i = 0; i < outcome.metrics.size(); ++i) {
+    sum.metrics[i] += outcome.metrics[i] * outcome.samples;
+  }
+}
+
+Outcome Mean::value() const {
+  Outcome mean = sum;
+  const double divisor = std::max(sum.samples, 1.0);
+  mean.loss /= divisor;
+  for (double& metric : mean.metrics) metric /= divisor;
+  return mean;
+}
+
+Outcome evaluateAll(Replica& replica, Job& job, const SliceMap& map,
+                    std::shared_ptr<const Dataset> dataset, const RunPlan& plan) {
+  const auto order = valueOrThrow(data::Order::create({.samples = dataset->size(),
+                                                       .batch = plan.batch,
+                                                       .slices = job.slices(),
+                                                       .seed = plan.seed,
+                                                       .shuffle = false}));
+  data::LoaderOptions options;
+  options.slices = map.range(job.rank());
+  options.endStep = order.batchesPerEpoch();
+  const auto loader = valueOrThrow(data::Loader::create(std::move(dataset), order, options));
+  Mean mean;
+  for (std::int64_t batch = 0; batch < options.endStep; ++batch) {
+    mean.add(replica.evaluate([&] { return valueOrThrow(loader->next()); }));
+  }
+  return mean.value();
+}
+
+Evaluation evaluateCheckpoint(Job& job, const Task& task, const RunPlan& plan) {
+  const auto test = valueOrThrow(task.data(Part::kTest));
+  const SliceMap map = valueOrThrow(SliceMap::even(job.slices(), job.size()));
+  Replica replica(job, map, task.model, task.optimizer, {.seed = plan.seed});
+  std::optional<checkpoint::Loaded> loaded;
+  if (job.rank() == 0) {
+    const checkpoint::Directory directory(checkpointsOf(plan.options.directory));
+    loaded.emplace(valueOrThrow(directory.load(plan.resumeStep.value())));
+  }
+  restoreModel(job.world(), replica, loaded ? &*loaded : nullptr);
+
+  const Outcome outcome = evaluateAll(replica, job, map, test, plan);
+  return {.step = *plan.resumeStep,
+          .samples = test->size(),
+          .loss = outcome.loss,
+          .names = replica.model().metrics(),
+          .metrics = outcome.metrics};
+}
+
+}  // namespace colla::train

@@ -1,0 +1,222 @@
+// `colla train`, `eval`, `models` and `demo` as users call them: what they print, where, and exit
+// codes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "checkpoint/fixture.h"
+#include "cli/command.h"
+#include "launch/colla_process.h"
+
+namespace colla::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
+
+class TrainingCommandsTest : public checkpoint::CheckpointTest {
+ protected:
+  Outcome colla(const std::string& arguments) const { return runColla(root_, arguments); }
+  // The last line of a --json file.
+  nlohmann::json totals(const std::string& name) const {
+    const std::string text = checkpoint::readText(path(name));
+    const std::size_t last = text.rfind('\n', text.size() - 2);
+    return nlohmann::json::parse(text.substr(last + 1), nullptr, false);
+  }
+};
+
+bool matches(const std::string& text, const std::string& pattern) {
+  return std::regex_match(text, std::regex(pattern));
+}
+
+// Contract: plain lines of this form on standard output; everything else on standard error.
+TEST_F(TrainingCommandsTest, LinesOfEpochs) {
+  const Outcome outcome =
+      colla("train softmax --data synthetic:mnist:120 --batch_size 50 --epochs 2 --np 2");
+  EXPECT_EQ(outcome.exitCode, 0) << outcome.error;
+  EXPECT_TRUE(
+      matches(outcome.out,
+              "Epoch 1/2\n3/3 - [0-9]+s - loss: [0-9]+\\.[0-9]{4} - accuracy: [01]\\.[0-9]{4} - "
+              "val_loss: [0-9]+\\.[0-9]{4} - val_accuracy: [01]\\.[0-9]{4}\n"
+              "Epoch 2/2\n3/3 - [0-9]+s - loss: [0-9]+\\.[0-9]{4} - accuracy: [01]\\.[0-9]{4} - "
+              "val_loss: [0-9]+\\.[0-9]{4} - val_accuracy: [01]\\.[0-9]{4}\n"))
+      << outcome.out;
+  EXPECT_THAT(outcome.error, AllOf(HasSubstr("strategy allreduce, 2 workers, 2 slices, seed 1"),
+                                   HasSubstr("batch 50")));
+}
+
+TEST_F(TrainingCommandsTest, SettingsReachEveryStrategy) {
+  const std::string flags =
+      "train lr --data synthetic:lr:60x8 --steps 1 --no-eval --log warn --strategy ";
+  for (const char* way : {"single", "mirrored --np 2", "allreduce --np 2"}) {
+    const Outcome outcome = colla(flags + way);
+    EXPECT_EQ(outcome.exitCode, 0) << way;
+    EXPECT_TRUE(matches(outcome.out, "Step 1/1 - [0-9]+s - loss: [0-9.]+ - accuracy: [0-9.]+\n"))
+        << outcome.out;
+    EXPECT_THAT(outcome.error, IsEmpty()) << way;
+  }
+}
+
+// Contract: one line that says what is wrong, before any worker starts.
+TEST_F(TrainingCommandsTest, WhatIsWrongIsToldBeforeAnythingStarts) {
+  ASSERT_EQ(colla("train snn --data synthetic:mnist:60 --steps 1 --slices 2 --checkpoint-dir run")
+                .exitCode,
+            0);
+  std::filesystem::create_directory(path("empty"));
+  struct Case {
+    const char* arguments;
+    int exitCode;
+    const char* reason;
+  };
+  for (const auto& [arguments, exitCode, reason] : {
+           Case{"train", 2, "MODEL is required"},
+           Case{"train --np 2 mlp", 2, "MODEL comes first"},
+           Case{"train nothing --np 2", 2, "there are lr, mlp, snn, softmax"},
+           Case{"train mlp --np 2 --bogus", 2, "--bogus"},
+           Case{"train mlp --np 2 --hidden 0", 2, "--hidden is \"0\""},
+           Case{"train softmax --np 2 --hidden 10", 2, "--hidden"},
+           Case{"train mlp --np 2 --optimizer none", 2, "optimizer \"none\" is not one of"},
+           Case{"train mlp --np 2 --batch 0", 2, "--batch is 0"},
+           Case{"train mlp --np 3 --slices 2", 2, "3 workers can't share 2 slices"},
+           Case{"train lr --np 2 --data synthetic:mnist:60", 2, "two classes"},
+           Case{"train mlp --np 2 --data synthetic:mnist:x", 2, "the size is to be"},
+           Case{"train mlp --np 2 --data gone", 1, "neither a data set nor a folder"},
+           Case{"train mlp --np 2 --data mnist:empty", 1, "no train-images-idx3-ubyte"},
+           Case{"train mlp --np 2 --data synthetic:mnist:60 --checkpoint-dir run --resume", 1,
+                "is of the model snn (hidden=100), not of mlp (hidden=100)"},
+           Case{"train snn --np 2 --data synthetic:mnist:60 --checkpoint-dir run --resume "
+                "--hidden 9",
+                1, "is of the model snn (hidden=100), not of snn (hidden=9)"},
+           Case{"eval snn --np 2", 2, "--checkpoint-dir is required"},
+           Case{"eval snn --np 2 --checkpoint-dir gone", 1, "no checkpoint in gone"},
+           Case{"eval snn --np 2 --checkpoint-dir run@7", 1, "no step 7"},
+           Case{"eval mlp --np 2 --data synthetic:mnist:60 --checkpoint-dir run", 1,
+                "is of the model snn"},
+           Case{"eval snn --strategy none --checkpoint-dir run", 2, "no strategy \"none\""},
+           Case{"models --bogus", 2, "--bogus"},
+           Case{"demo --bogus", 2, "--bogus"},
+       }) {
+    const Outcome outcome = colla(arguments);
+    EXPECT_EQ(outcome.exitCode, exitCode) << arguments;
+    EXPECT_THAT(outcome.error, HasSubstr(reason)) << arguments;
+    EXPECT_EQ(std::ranges::count(outcome.error, '\n'), 1) << outcome.error;
+    EXPECT_THAT(outcome.out, IsEmpty()) << arguments;
+  }
+}
+
+// Contract: what the training printed of the test set, in every bit, for any number of workers.
+TEST_F(TrainingCommandsTest, EvaluationOfACheckpoint) {
+  const std::string model = "snn --data synthetic:mnist:330 --hidden 7 ";
+  ASSERT_EQ(colla("train " + model +
+                  "--epochs 2 --slices 3 --threads 1 --checkpoint-dir run@x --json steps.json")
+                .exitCode,
+            0);
+  const auto trained = totals("steps.json");
+  for (const char* way : {"", "--strategy mirrored --np 3", "--np 2"}) {
+    const Outcome outcome = colla("eval " + model + "--checkpoint-dir run@x --json " + way);
+    const auto json = nlohmann::json::parse(outcome.out, nullptr, false);
+    ASSERT_FALSE(json.is_discarded()) << outcome.out << outcome.error;
+    EXPECT_EQ(json["step"], 8) << way;
+    EXPECT_EQ(json["samples"], 55) << way;
+    EXPECT_EQ(json["loss"].get<double>(), trained["metrics"]["val_loss"].get<double>()) << way;
+    EXPECT_EQ(json["metrics"]["accuracy"].get<double>(),
+              trained["metrics"]["val_accuracy"].get<double>())
+        << way;
+  }
+  const Outcome first = colla("eval " + model + "--checkpoint-dir run@x@0 --batch 10");
+  EXPECT_TRUE(
+      matches(first.out, "step 0 - 55 samples - loss: 2\\.[0-9]{4} - accuracy: 0\\.[0-9]{4}\n"))
+      << first.out;
+}
+
+TEST_F(TrainingCommandsTest, Models) {
+  const Outcome outcome = colla("models");
+  EXPECT_EQ(outcome.exitCode, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("mlp          89,610  synthetic:mnist"));
+  const auto json = nlohmann::json::parse(colla("models --json").out, nullptr, false);
+  EXPECT_EQ(json.size(), 4U);
+  EXPECT_EQ(json[0]["name"], "lr");
+}
+
+TEST_F(TrainingCommandsTest, HelpHasExamples) {
+  for (const char* command : {"train", "train mlp", "eval", "models", "demo"}) {
+    const Outcome outcome = colla(std::string(command) + " --help");
+    EXPECT_EQ(outcome.exitCode, 0) << command;
+    EXPECT_THAT(outcome.out, HasSubstr("Example")) << command;
+    EXPECT_THAT(outcome.error, IsEmpty()) << command;
+  }
+  EXPECT_THAT(colla("train mlp --help").out, HasSubstr("--hidden"));
+}
+
+// A build without libtorch has no colla-train beside colla.
+TEST_F(TrainingCommandsTest, WithoutLibtorch) {
+  std::filesystem::copy_file(COLLA_BINARY, path("colla"));
+  for (const char* arguments : {"train mlp", "eval mlp", "models", "demo"}) {
+    const Outcome outcome = runColla(root_, arguments, "./colla");
+    EXPECT_EQ(outcome.exitCode, 1) << arguments;
+    EXPECT_THAT(outcome.error, HasSubstr("not in this build: there is no ")) << arguments;
+    EXPECT_EQ(std::ranges::count(outcome.error, '\n'), 1) << outcome.error;
+  }
+  EXPECT_EQ(runColla(root_, "version", "./colla").exitCode, 0);
+}
+
+class DemoTest : public TrainingCommandsTest {
+ protected:
+  void SetUp() override {
+    TrainingCommandsTest::SetUp();
+    std::filesystem::create_directory(path("tmp"));
+    setenv("TMPDIR", path("tmp").c_str(), 1);
+  }
+  void TearDown() override {
+    unsetenv("TMPDIR");
+    TrainingCommandsTest::TearDown();
+  }
+  bool nothingLeft() const { return std::filesystem::is_empty(path("tmp")); }
+};
+
+TEST_F(DemoTest, ProvesTheBitsEqual) {
+  const Outcome outcome = colla("demo --model softmax --data synthetic:mnist:300 --epochs 1");
+  EXPECT_EQ(outcome.exitCode, 0) << outcome.error;
+  EXPECT_TRUE(matches(outcome.out,
+                      "[^]*\nstrategy +workers +seconds +samples/s +accuracy .*\n"
+                      "single +1 +[0-9.]+ +[0-9]+ +[0-9.]+ .*\n"
+                      "mirrored +2 +[0-9.]+ +[0-9]+ +[0-9.]+ +equal, every bit\n"
+                      "allreduce +2 +[0-9.]+ +[0-9]+ +[0-9.]+ +equal, every bit\n"
+                      "\nequal: every strategy gave the same bits\n"))
+      << outcome.out;
+  EXPECT_THAT(outcome.error, IsEmpty());
+  EXPECT_TRUE(nothingLeft());
+}
+
+TEST_F(DemoTest, FailsAsTheTrainingFails) {
+  const Outcome outcome = colla("demo --model nothing");
+  EXPECT_EQ(outcome.exitCode, 2);
+  EXPECT_THAT(outcome.error, HasSubstr("there is no model \"nothing\""));
+  EXPECT_TRUE(nothingLeft());
+}
+
+// Contract: Ctrl-C on the terminal, and a signal to the command alone, leave nothing.
+TEST_F(DemoTest, InterruptLeavesNothing) {
+  for (const bool terminal : {true, false}) {
+    launch::CollaProcess::Options options;
+    options.terminal = terminal;
+    launch::CollaProcess demo({"demo", "--data", "synthetic:mnist:600", "--epochs", "1000000"},
+                              options);
+    ASSERT_TRUE(demo.says("Epoch 2/")) << demo.out() << demo.err();
+    if (terminal) {
+      demo.type("\x03");
+    } else {
+      kill(demo.pid(), SIGTERM);
+    }
+    EXPECT_EQ(demo.wait(), 128 + (terminal ? SIGINT : SIGTERM)) << demo.err();
+    EXPECT_TRUE(launch::eventually([&] { return demo.gone(); }));
+    EXPECT_TRUE(launch::eventually([&] { return nothingLeft(); }));
+  }
+}
+
+}  // namespace
+}  // namespace colla::cli
