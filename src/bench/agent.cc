@@ -70,20 +70,24 @@ class Agent {
 
 }  // namespace
 
-Status serveAgent(const AgentPlace& place, Workload& workload) {
+Status serveLines(const AgentPlace& place, const Obey& obey) {
   COLLA_TRY_ASSIGN(LineSocket coordinator, LineSocket::connect(place.socket));
   COLLA_TRY(coordinator.writeLine(fmt::format("hello {} {}", place.system, place.rank)));
-  Agent agent(place, workload);
   while (true) {
     const auto line = coordinator.readLine();
     if (!line.ok()) return {};  // It has no more questions.
-    const auto answer = agent.obey(*line);
+    const auto answer = obey(*line);
     if (!answer.ok()) {
       COLLA_TRY(coordinator.writeLine("error " + toString(answer.status())));
       return answer.status();
     }
     COLLA_TRY(coordinator.writeLine(*answer));
   }
+}
+
+Status serveAgent(const AgentPlace& place, Workload& workload) {
+  Agent agent(place, workload);
+  return serveLines(place, [&](const std::string& line) { return agent.obey(line); });
 }
 
 }  // namespace colla::bench

@@ -9,6 +9,7 @@
 // and ends when the connection does. The peers' agents (peers/) speak the same.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 
@@ -40,8 +41,13 @@ struct AgentPlace {
   int np = 1;
 };
 
-// Serves the coordinator until it hangs up. An error of `workload` goes to the coordinator and
-// ends this agent.
+// What an agent of any kind does: says hello, and answers each of the coordinator's lines with what
+// `obey` makes of it, until the coordinator hangs up. An error goes to the coordinator and ends this
+// agent.
+using Obey = std::function<Result<std::string>(const std::string& line)>;
+Status serveLines(const AgentPlace& place, const Obey& obey);
+
+// The same for the lines above.
 Status serveAgent(const AgentPlace& place, Workload& workload);
 
 }  // namespace colla::bench

@@ -52,46 +52,55 @@ job::Place placeOf(const Stage& stage, int rank) {
 
 }  // namespace
 
-SystemSpec collaSystem(const Stage& stage, const SystemInfo& info) {
+SystemSpec collaJob(const Stage& stage, const std::string& name, const std::string& transport,
+                    const std::function<void(int rank, ProcessSpec& process)>& work) {
   // In a namespace of our own every port is free that no other system took.
   constexpr int kFirstPort = 29400;
   const std::string secret = rendezvous::makeSecret();
   rendezvous::StoreServerOptions store;
-  store.jobId = fmt::format("bench-{}-{}", getpid(), info.name);
+  store.jobId = fmt::format("bench-{}-{}", getpid(), name);
   store.secret = secret;
   store.identity = job::storeIdentity();
   store.address = stage.veth == nullptr ? fmt::format("unix:@colla-{}", store.jobId)
                                         : fmt::format("{}:{}", VethPair::address(0),
                                                       kFirstPort + stage.coordinator.systems());
 
-  SystemSpec spec{info.name, stage.np, {}};
+  SystemSpec spec{name, stage.np, {}};
   ProcessSpec server;
-  server.name = info.name + " store";
+  server.name = name + " store";
   server.body = [store] { return exitCode(serveStore(store)); };
   server.networkNamespace = stage.networkNamespace(0);
   spec.processes.push_back(std::move(server));
 
-  const Buffers buffers = info.buffers == "shared" ? Buffers::kShared : Buffers::kPrivate;
   for (int rank = 0; rank < stage.np; ++rank) {
     job::Place place = placeOf(stage, rank);
     place.jobId = store.jobId;
     place.store = store.address;
     place.secretHex = rendezvous::secretToHex(secret);
     ProcessSpec process;
-    process.name = fmt::format("{} rank {}", info.name, rank);
-    const AgentPlace agent{stage.coordinator.socketPath(), info.name, rank, stage.np};
-    process.body = [agent, buffers] { return exitCode(serve(agent, buffers)); };
-    for (const auto& [name, value] : job::toVariables(place)) process.environment[name] = value;
-    process.environment["COLLA_TRANSPORT"] = info.transport;
+    process.name = fmt::format("{} rank {}", name, rank);
+    for (const auto& [variable, value] : job::toVariables(place)) {
+      process.environment[variable] = value;
+    }
+    process.environment["COLLA_TRANSPORT"] = transport;
     process.environment["COLLA_THREADS"] = "1";
     if (stage.net != Net::kShm) {
       process.environment["COLLA_INTERFACE"] =
           std::string(stage.veth == nullptr ? "lo" : VethPair::kInterface);
     }
     process.networkNamespace = stage.networkNamespace(rank);
+    work(rank, process);
     spec.processes.push_back(std::move(process));
   }
   return spec;
+}
+
+SystemSpec collaSystem(const Stage& stage, const SystemInfo& info) {
+  const Buffers buffers = info.buffers == "shared" ? Buffers::kShared : Buffers::kPrivate;
+  return collaJob(stage, info.name, info.transport, [&](int rank, ProcessSpec& process) {
+    const AgentPlace agent{stage.coordinator.socketPath(), info.name, rank, stage.np};
+    process.body = [agent, buffers] { return exitCode(serve(agent, buffers)); };
+  });
 }
 
 }  // namespace colla::bench

@@ -1,18 +1,16 @@
 #include "bench/collectives.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <memory>
 #include <optional>
 
 #include "bench/bare.h"
+#include "bench/benchmark.h"
 #include "bench/coordinator.h"
+#include "bench/machine.h"
 #include "bench/report.h"
 #include "bench/runner.h"
 #include "bench/systems.h"
@@ -24,25 +22,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kStartLimit = 120s;
-
-// A line on stderr that overwrites itself, if somebody watches.
-class ProgressLine {
- public:
-  ~ProgressLine() { clear(); }
-  void show(const std::string& line) {
-    if (!watched_) return;
-    std::fprintf(stderr, "\r\033[K%s", line.c_str());
-    std::fflush(stderr);
-    shown_ = true;
-  }
-  void clear() {
-    if (std::exchange(shown_, false)) std::fputs("\r\033[K", stderr);
-  }
-
- private:
-  const bool watched_ = isatty(STDERR_FILENO) == 1;
-  bool shown_ = false;
-};
 
 std::vector<Point> pointsOf(const CollectivesOptions& options) {
   std::vector<Point> points;
@@ -59,46 +38,6 @@ std::size_t largestOf(const std::vector<Point>& points) {
   return std::ranges::max(points, {}, &Point::bytes).bytes();
 }
 
-std::size_t availableMemory() {
-  std::ifstream info("/proc/meminfo");
-  for (std::string line; std::getline(info, line);) {
-    std::size_t kilobytes = 0;
-    if (std::sscanf(line.c_str(), "MemAvailable: %zu kB", &kilobytes) == 1) {
-      return kilobytes * 1024;
-    }
-  }
-  return SIZE_MAX;  // Nobody says.
-}
-
-// Jiffies that this machine's cores have spent, all in all and not idle.
-struct CpuTime {
-  double all = 0;
-  double busy = 0;
-
-  static CpuTime now() {
-    CpuTime time;
-    std::ifstream stat("/proc/stat");
-    std::string cpu;
-    stat >> cpu;
-    double value = 0;
-    for (int column = 0; column < 8 && stat >> value; ++column) {
-      const bool idle = column == 3 || column == 4;  // Idle, and waiting for a disk.
-      time.all += value;
-      if (!idle) time.busy += value;
-    }
-    return time;
-  }
-};
-
-// While nothing of ours runs yet: how many cores others keep busy.
-double coresInUse() {
-  const CpuTime before = CpuTime::now();
-  usleep(200'000);
-  const CpuTime after = CpuTime::now();
-  const double cores = static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
-  return after.all > before.all ? cores * (after.busy - before.busy) / (after.all - before.all) : 0;
-}
-
 // The run of one benchmark.
 class Bench {
  public:
@@ -106,10 +45,7 @@ class Bench {
       : options_(options), coordinator_(coordinator), points_(pointsOf(options)) {}
 
   Result<std::vector<Measurement>> run() {
-    if (const double cores = coresInUse(); cores > 0.25) {
-      fmt::print(stderr, "colla bench: this machine is busy ({:.1f} cores): times are too long\n",
-                 cores);
-    }
+    warnIfBusy();
     COLLA_TRY(checkMemory());
     COLLA_TRY(startAll());
     RunnerOptions how;
@@ -191,38 +127,13 @@ class Bench {
   ProgressLine progress_;
 };
 
-int failure(const Status& status) {
-  fmt::print(stderr, "colla bench: {}\n", status.message());
-  return 1;
-}
-
 }  // namespace
 
 int benchCollectives(const CollectivesOptions& options) {
-  std::ofstream jsonOut;
-  if (!options.jsonFile.empty()) {  // Now, rather than after minutes of measuring.
-    jsonOut.open(options.jsonFile, std::ios::app);
-    if (!jsonOut) {
-      return failure({StatusCode::kIo,
-                      fmt::format("cannot write {}: {}", options.jsonFile, std::strerror(errno))});
-    }
-    jsonOut.close();
-  }
-  auto coordinator = Coordinator::create();
-  if (!coordinator.ok()) return failure(coordinator.status());
-  const auto measured = Bench(options, **coordinator).run();
-  if (!measured.ok()) {
-    failure(measured.status());
-    return (*coordinator)->signal() != 0 ? 128 + (*coordinator)->signal() : 1;
-  }
-  fmt::print("{}", table(*measured));
-  if (!options.jsonFile.empty()) {
-    jsonOut.open(options.jsonFile, std::ios::trunc);
-    jsonOut << json(*measured);
-    jsonOut.close();
-    if (!jsonOut) return failure({StatusCode::kIo, "cannot write " + options.jsonFile});
-  }
-  return 0;
+  return runBenchmark(options.jsonFile, [&](Coordinator& coordinator) -> Result<Findings> {
+    COLLA_TRY_ASSIGN(const auto measured, Bench(options, coordinator).run());
+    return Findings{table(measured), json(measured)};
+  });
 }
 
 }  // namespace colla::bench

@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <memory>
 
 #include "bench/collectives.h"
+#include "bench/train_command.h"
 #include "bench/units.h"
+#include "bench/words.h"
 
 namespace colla::bench {
 namespace {
@@ -25,26 +26,6 @@ struct Typed {
   std::vector<std::string> buffers = {"shared", "private"};
   std::string net = "shm";
 };
-
-// A word that `parse` accepts; its message is the user's.
-template <typename Parse>
-CLI::Validator accepted(Parse parse) {
-  return CLI::Validator(
-      [parse](const std::string& word) {
-        const auto result = parse(word);
-        return result.ok() ? std::string() : std::string(result.status().message());
-      },
-      "");
-}
-
-// Each word once, in the order of their first appearance.
-std::vector<std::string> distinct(const std::vector<std::string>& words) {
-  std::vector<std::string> kept;
-  for (const std::string& word : words) {
-    if (std::ranges::find(kept, word) == kept.end()) kept.push_back(word);
-  }
-  return kept;
-}
 
 CollectivesOptions optionsOf(const Typed& typed) {
   CollectivesOptions options = typed.options;
@@ -125,6 +106,7 @@ int benchCommand(const std::vector<std::string>& arguments) {
   app.require_subcommand(1);
   std::function<int()> action;
   addCollectives(app, action);
+  addTrain(app, action);
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // As CLI11 wants them.
   try {
     app.parse(reversed);

@@ -7,39 +7,16 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "bench/aligned.h"
 #include "bench/units.h"
 
 namespace colla::bench {
 namespace {
 
-using Row = std::vector<std::string>;
+constexpr std::size_t kOperationColumn = 0;
+constexpr std::size_t kSystemColumn = 3;
 
 bool isColla(const std::string& system) { return system.starts_with("colla"); }
-
-// Names stand left in their columns, numbers right.
-std::string aligned(const std::vector<Row>& rows) {
-  constexpr std::size_t kOperationColumn = 0;
-  constexpr std::size_t kSystemColumn = 3;
-  std::vector<std::size_t> widths(rows.front().size());
-  for (const Row& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      if (i > 0) line += "  ";
-      if (i == kOperationColumn || i == kSystemColumn) {
-        line += fmt::format("{:<{}}", row[i], widths[i]);
-      } else {
-        line += fmt::format("{:>{}}", row[i], widths[i]);
-      }
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
-}
 
 }  // namespace
 
@@ -81,7 +58,7 @@ std::string table(std::span<const Measurement> measurements) {
     }
     rows.push_back(std::move(row));
   }
-  return aligned(rows);
+  return aligned(rows, {kOperationColumn, kSystemColumn});
 }
 
 std::string json(std::span<const Measurement> measurements) {

@@ -40,6 +40,8 @@ std::vector<std::string> pythonCandidates() {
   return candidates;
 }
 
+}  // namespace
+
 Result<std::string> findPythonWithTorch(Coordinator& coordinator) {
   constexpr auto kLook =
       "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)";
@@ -57,8 +59,6 @@ Result<std::string> findPythonWithTorch(Coordinator& coordinator) {
                       "pip install torch, or set COLLA_TORCH_PYTHON",
                       fmt::join(candidates, ", "))};
 }
-
-}  // namespace
 
 SystemSpec bareSystem(const Stage& stage, const BareMemory& memory) {
   SystemSpec spec{"bare", stage.np, {}};

@@ -1,6 +1,7 @@
 // How to start each system that is compared. Colla's is in a file of its own, colla_system.cc.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,6 +45,14 @@ SystemSpec bareSystem(const Stage& stage, const BareMemory& memory);
 
 // Colla, with the buffers and the transport that `info` names.
 SystemSpec collaSystem(const Stage& stage, const SystemInfo& info);
+
+// The processes of a job of Colla's with stage.np ranks: the store and the ranks with their
+// variables. `work` says what a rank's process does.
+SystemSpec collaJob(const Stage& stage, const std::string& name, const std::string& transport,
+                    const std::function<void(int rank, ProcessSpec& process)>& work);
+
+// The Python to run peers with. kNotFound, with what to install, where none has torch.
+Result<std::string> findPythonWithTorch(Coordinator& coordinator);
 
 // Gloo through torch.distributed. kNotFound, with what to install, where there is no Python that
 // has torch.

@@ -8,5 +8,6 @@ namespace colla::bench {
 
 extern const std::string_view kGlooAgent;
 extern const std::string_view kOpenMpiAgent;
+extern const std::string_view kTorchAgent;
 
 }  // namespace colla::bench

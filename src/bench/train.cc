@@ -1,0 +1,152 @@
+#include "bench/train.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include "bench/benchmark.h"
+#include "bench/machine.h"
+#include "bench/train_model.h"
+#include "bench/train_runner.h"
+#include "bench/train_systems.h"
+
+namespace colla::bench {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kStartLimit = 120s;
+// What a worker with libtorch takes beside the data, roughly.
+constexpr std::size_t kWorkerBytes = 300'000'000;
+
+std::int64_t samplesOf(const TrainModel& model, const TrainBenchOptions& options) {
+  return options.samples > 0 ? options.samples : model.samples;
+}
+
+// The run of one benchmark.
+class Bench {
+ public:
+  Bench(const TrainBenchOptions& options, Coordinator& coordinator)
+      : options_(options), coordinator_(coordinator) {}
+
+  Result<std::vector<TrainMeasurement>> run() {
+    warnIfBusy();
+    if (access(options_.agentProgram.c_str(), X_OK) != 0) {
+      return {StatusCode::kUnsupported,
+              fmt::format("there is no {}: this colla was built without libtorch (COLLA_TORCH=OFF)",
+                          options_.agentProgram)};
+    }
+    COLLA_TRY(checkMemory());
+    for (const std::string& peer : options_.peers) COLLA_TRY(startPeer(peer));
+    for (const TrainSystem& system : collaTrainSystems()) {
+      COLLA_TRY(start(system, startColla(coordinator_, system, options_.agentProgram)));
+    }
+    std::vector<TrainMeasurement> all;
+    for (const std::string& name : options_.models) {
+      COLLA_TRY_ASSIGN(const TrainModel* const model, parseTrainModel(name));
+      COLLA_TRY(measure(*model, all));
+    }
+    return all;
+  }
+
+ private:
+  Status measure(const TrainModel& model, std::vector<TrainMeasurement>& all) {
+    const std::int64_t samples = samplesOf(model, options_);
+    const std::string path =
+        fmt::format("{}/{}", directoryFor(trainFileBytes(model, samples)), model.name);
+    progress_.show(fmt::format("make the data of {}", model.name));
+    COLLA_TRY(writeTrainFiles(model, samples, path));
+    TrainRunnerOptions how;
+    how.rounds = options_.rounds;
+    how.seconds = options_.seconds;
+    how.progress = [this](const std::string& line) { progress_.show(line); };
+    for (const std::int64_t batch : options_.batches) {
+      const TrainPoint point{std::string(model.name), samples, batch, model.rate, path};
+      COLLA_TRY_ASSIGN(const auto measured, measureTraining(coordinator_, systems_, point, how));
+      all.insert(all.end(), measured.begin(), measured.end());
+    }
+    removeTrainFiles(path);  // Agents hold them until they get the next ones.
+    return {};
+  }
+
+  // In memory, if that has room: what is on a disk is written out while others are measured.
+  std::string directoryFor(std::size_t bytes) const {
+    const Scratch& scratch = coordinator_.scratch();
+    std::error_code error;
+    const auto space = std::filesystem::space(scratch.memoryDirectory(), error);
+    const bool fits = !error && space.available > bytes + bytes / 4;
+    return fits ? scratch.memoryDirectory() : scratch.directory();
+  }
+
+  Status startPeer(const std::string& peer) {
+    const TrainSystem system = peerTrainSystem(peer);
+    const auto spec = startTorch(coordinator_, system);
+    const Status status = spec.ok() ? start(system, *spec) : spec.status();
+    if (status.ok()) return {};
+    if (options_.peersRequired || coordinator_.signal() != 0) return status.withContext(peer);
+    progress_.clear();
+    fmt::print(stderr, "colla bench: {} is left out: {}\n", peer, status.message());
+    return {};
+  }
+
+  Status start(const TrainSystem& system, const SystemSpec& spec) {
+    progress_.show("start " + system.name);
+    COLLA_TRY(coordinator_.start(spec, Deadline::after(kStartLimit)));
+    systems_.push_back(system);
+    return {};
+  }
+
+  // All workers are there at the same time and share one copy of the data, which is made from
+  // another one.
+  Status checkMemory() const {
+    std::size_t data = 0;
+    for (const std::string& name : options_.models) {
+      COLLA_TRY_ASSIGN(const TrainModel* const model, parseTrainModel(name));
+      data = std::max(data, trainFileBytes(*model, samplesOf(*model, options_)));
+    }
+    std::size_t workers = 0;
+    for (const TrainSystem& system : collaTrainSystems()) workers += system.workers;
+    for (const std::string& peer : options_.peers) workers += peerTrainSystem(peer).workers;
+    const std::size_t need = 2 * data + workers * kWorkerBytes;
+    const std::size_t have = availableMemory();
+    if (need <= have) return {};
+    return {StatusCode::kNoMemory,
+            fmt::format("{} workers and their data need about {:.1f} GB, and only {:.1f} GB are "
+                        "free: choose fewer --samples or --peers",
+                        workers, static_cast<double>(need) / 1e9,
+                        static_cast<double>(have) / 1e9)};
+  }
+
+  const TrainBenchOptions& options_;
+  Coordinator& coordinator_;
+  std::vector<TrainSystem> systems_;
+  ProgressLine progress_;
+};
+
+}  // namespace
+
+Status check(const TrainBenchOptions& options) {
+  for (const std::string& name : options.models) {
+    COLLA_TRY_ASSIGN(const TrainModel* const model, parseTrainModel(name));
+    const std::int64_t samples = samplesOf(*model, options);
+    for (const std::int64_t batch : options.batches) {
+      if (batch >= 2 && batch % 2 == 0 && samples % batch == 0) continue;
+      return {StatusCode::kInvalidArgument,
+              fmt::format("--batch {} must be even and divide the {} samples of {}", batch, samples,
+                          name)};
+    }
+  }
+  return {};
+}
+
+int benchTrain(const TrainBenchOptions& options) {
+  return runBenchmark(options.jsonFile, [&](Coordinator& coordinator) -> Result<Findings> {
+    COLLA_TRY_ASSIGN(const auto measured, Bench(options, coordinator).run());
+    return Findings{trainTable(measured), trainJson(measured)};
+  });
+}
+
+}  // namespace colla::bench

@@ -1,0 +1,66 @@
+#include "bench/train_report.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "bench/aligned.h"
+#include "bench/units.h"
+
+namespace colla::bench {
+namespace {
+
+constexpr std::array kOurs = {"colla-1", "colla-2"};
+
+// The measurement of `system` at the point of `m`; null if there is none.
+const TrainMeasurement* beside(std::span<const TrainMeasurement> measurements,
+                               const TrainMeasurement& m, const std::string& system) {
+  for (const TrainMeasurement& other : measurements) {
+    if (other.system == system && other.model == m.model && other.batch == m.batch) return &other;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string trainTable(std::span<const TrainMeasurement> measurements) {
+  Row header = {"model", "batch", "system", "samples/s", "step"};
+  for (const char* system : kOurs) header.push_back(fmt::format("{}/it", system));
+  header.insert(header.end(), {"exposed", "PSS MB"});
+
+  std::vector<Row> rows = {header};
+  for (const TrainMeasurement& m : measurements) {
+    Row row = {m.model, fmt::format("{}", m.batch), m.system,
+               fmt::format("{:.0f}", m.samplesPerSecond()), durationText(m.stepSeconds)};
+    for (const char* system : kOurs) {
+      const TrainMeasurement* const ours = beside(measurements, m, system);
+      const bool meaningful = ours != nullptr && m.system != system;
+      row.push_back(meaningful ? numberText(m.stepSeconds / ours->stepSeconds) + "x" : "");
+    }
+    row.push_back(m.exposedSeconds ? fmt::format("{:.1f} us", *m.exposedSeconds * 1e6) : "");
+    row.push_back(fmt::format("{:.1f}", static_cast<double>(m.pssBytes) / 1e6));
+    rows.push_back(std::move(row));
+  }
+  return aligned(rows, {0, 2});
+}
+
+std::string trainJson(std::span<const TrainMeasurement> measurements) {
+  auto list = nlohmann::ordered_json::array();
+  for (const TrainMeasurement& m : measurements) {
+    auto& one = list.emplace_back(nlohmann::ordered_json{{"system", m.system},
+                                                         {"model", m.model},
+                                                         {"batch", m.batch},
+                                                         {"workers", m.workers},
+                                                         {"samples_per_s", m.samplesPerSecond()},
+                                                         {"step_seconds", m.stepSeconds},
+                                                         {"pss_bytes", m.pssBytes}});
+    if (m.exposedSeconds) one["exposed_seconds"] = *m.exposedSeconds;
+    one["loss"] = m.loss;
+    one["rounds"] = m.rounds;
+    one["steps"] = m.steps;
+  }
+  return list.dump(2) + "\n";
+}
+
+}  // namespace colla::bench

@@ -1,0 +1,36 @@
+// What came out of `colla bench train`: one TrainMeasurement for each model, batch and system.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace colla::bench {
+
+struct TrainMeasurement {
+  std::string system;  // "torch", "ddp", "colla-1", "colla-2", "colla-2-off", "colla-2x1".
+  std::string model;
+  std::int64_t batch = 0;  // Of all workers together.
+  int workers = 0;
+  double stepSeconds = 0;  // Of one global batch: the median over the rounds.
+  double loss = 0;         // By which the systems were checked against each other.
+  std::size_t pssBytes = 0;  // Of the worker that had most, at its highest.
+  // How much longer a step takes because of the exchange of gradients, where it was measured.
+  std::optional<double> exposedSeconds;
+  int rounds = 0;
+  long steps = 0;  // In a row, timed together, in each round.
+
+  double samplesPerSecond() const { return static_cast<double>(batch) / stepSeconds; }
+};
+
+// A line for each measurement, in the given order, and how many times as fast as it colla-1 and
+// colla-2 are at the same point. Ends with a newline.
+std::string trainTable(std::span<const TrainMeasurement> measurements);
+
+// A list of objects with system, model, batch, workers, samples_per_s, step_seconds, pss_bytes,
+// exposed_seconds where it is known, and some more.
+std::string trainJson(std::span<const TrainMeasurement> measurements);
+
+}  // namespace colla::bench

@@ -1,0 +1,137 @@
+#include "replica_trainee.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "base/unique_fd.h"
+#include "bench/train_model.h"
+#include "colla/array_dataset.h"
+#include "colla/collectives.h"
+#include "colla/error.h"
+#include "models.h"
+
+namespace colla::bench {
+namespace {
+
+// All of the file, as rows of `width` elements; of 0: as single elements.
+Result<Array> mapFile(const std::string& path, DataType type, std::int64_t width) {
+  const auto failed = [&] {
+    return Status(StatusCode::kIo, fmt::format("map {}: {}", path, std::strerror(errno)));
+  };
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info{};
+  if (!file.valid() || fstat(file.get(), &info) != 0) return failed();
+  const auto size = static_cast<std::size_t>(info.st_size);
+  void* const memory =
+      mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_POPULATE, file.get(), 0);
+  if (memory == MAP_FAILED) return failed();
+  std::shared_ptr<void> owner(memory, [size](void* address) { munmap(address, size); });
+  const auto count = static_cast<std::int64_t>(size / sizeOf(type));
+  std::vector<std::int64_t> shape =
+      width == 0 ? std::vector{count} : std::vector{count / width, width};
+  return Array::view(std::move(owner), static_cast<std::byte*>(memory), type, std::move(shape));
+}
+
+void setWeights(const std::vector<train::Parameter>& parameters, const Array& weights) {
+  const torch::NoGradGuard noGrad;
+  const std::span<const float> values = weights.as<float>();
+  std::size_t at = 0;
+  for (const auto& [name, tensor] : parameters) {
+    const auto count = static_cast<std::size_t>(tensor.numel());
+    if (at + count > values.size()) break;
+    std::ranges::copy(values.subspan(at, count), tensor.data_ptr<float>());
+    at += count;
+  }
+  if (at != values.size()) {
+    throw Error(StatusCode::kInvalidArgument, "the first weights are not those of this model");
+  }
+}
+
+}  // namespace
+
+struct ReplicaTrainee::Training {
+  Training(Job& job, const MakeModel& model, double rate,
+           const std::shared_ptr<const Dataset>& data, std::int64_t batch, int slices, int slice)
+      : order(valueOrThrow(data::Order::create({.samples = data->size(),
+                                                .batch = batch,
+                                                .slices = slices,
+                                                .seed = 1,
+                                                .shuffle = false}))),
+        // A job of one worker knows no other slices than its own.
+        samples(batch * job.size() / slices),
+        replica(job, valueOrThrow(SliceMap::even(job.size(), job.size())), model,
+                OptimizerOptions(Sgd{.lr = rate}), {}) {
+    data::LoaderOptions loading;
+    loading.slices = {slice, slice + 1};
+    loader = valueOrThrow(data::Loader::create(data, order, loading));
+    next = [this] { return valueOrThrow(loader->next()); };
+  }
+
+  // The loss of the last step.
+  double train(long steps) {
+    double loss = 0;
+    for (long i = 0; i < steps; ++i) loss = replica.step(step++, samples, next, 1, false).loss;
+    return loss;
+  }
+
+  const data::Order order;
+  const std::int64_t samples;
+  train::Replica replica;
+  std::unique_ptr<data::Loader> loader;
+  train::Replica::NextBatch next;
+  std::int64_t step = 0;
+};
+
+ReplicaTrainee::ReplicaTrainee(Job& job, const AgentPlace& place, bool exchange)
+    : job_(job), place_(place), exchange_(exchange) {}
+
+ReplicaTrainee::~ReplicaTrainee() = default;
+
+Status ReplicaTrainee::prepare(const TrainPoint& point) {
+  training_.reset();  // The old data goes before the new comes.
+  data_.reset();
+  point_ = point;
+  COLLA_TRY_ASSIGN(const TrainModel* const model, parseTrainModel(point.model));
+  COLLA_TRY_ASSIGN(model_, modelNamed(point.model));
+  COLLA_TRY_ASSIGN(const Array inputs,
+                   mapFile(point.path + ".x", DataType::kFloat32, model->features()));
+  COLLA_TRY_ASSIGN(
+      const Array targets,
+      mapFile(point.path + ".y", model->binary() ? DataType::kFloat32 : DataType::kInt64, 0));
+  COLLA_TRY_ASSIGN(weights_, mapFile(point.path + ".w", DataType::kFloat32, 0));
+  COLLA_TRY_ASSIGN(data_, ArrayDataset::create(point.model, {{"input", inputs, false},
+                                                             {"target", targets, false}}));
+  return {};
+}
+
+std::unique_ptr<ReplicaTrainee::Training> ReplicaTrainee::begin(int slices, int slice) {
+  auto training = std::make_unique<Training>(job_, model_, point_.rate, data_, point_.batch,
+                                             slices, slice);
+  setWeights(training->replica.parameters(), weights_);
+  return training;
+}
+
+Result<double> ReplicaTrainee::verify(long steps) {
+  training_.reset();
+  // Workers of their own have the whole batch here: their halves would give them other losses.
+  const double loss = begin(job_.size(), job_.rank())->train(steps);
+  training_ = begin(place_.np, place_.rank);
+  training_->replica.reducer().setExchange(exchange_);
+  return loss;
+}
+
+Result<double> ReplicaTrainee::measure(long steps) {
+  if (!training_) return {StatusCode::kInvalidArgument, "verify comes before measure"};
+  COLLA_TRY(barrier(job_.world()));
+  const auto start = std::chrono::steady_clock::now();
+  training_->train(steps);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace colla::bench

@@ -1,0 +1,46 @@
+// A worker that trains as the Trainer's session does: data set, order, loader and replica, without
+// records and checkpoints.
+//
+// To be used by one thread. Throws colla::Error, and what libtorch throws.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "bench/train_agent.h"
+#include "colla/dataset.h"
+#include "colla/job.h"
+#include "colla/model.h"
+#include "data/loader.h"
+#include "data/order.h"
+#include "train/replica.h"
+
+namespace colla::bench {
+
+class ReplicaTrainee : public Trainee {
+ public:
+  // Worker place.rank of place.np, each with its share of every batch. They are one job, or each is
+  // a job of its own. `exchange` false: gradients stay where they are while it is measured.
+  ReplicaTrainee(Job& job, const AgentPlace& place, bool exchange);
+  ~ReplicaTrainee() override;
+
+  Status prepare(const TrainPoint& point) override;
+  Result<double> verify(long steps) override;
+  Result<double> measure(long steps) override;
+
+ private:
+  // A training from the first weights on, of slice `slice` of `slices`.
+  struct Training;
+  std::unique_ptr<Training> begin(int slices, int slice);
+
+  Job& job_;
+  const AgentPlace place_;
+  const bool exchange_;
+  TrainPoint point_;
+  MakeModel model_;
+  std::shared_ptr<const Dataset> data_;
+  Array weights_;
+  std::unique_ptr<Training> training_;
+};
+
+}  // namespace colla::bench
