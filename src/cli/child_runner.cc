@@ -17,7 +17,7 @@ constexpr int kSignalled = 128;
 constexpr int kNotStarted = 127;
 
 [[noreturn]] void become(std::vector<char*>& words, pid_t parent, const sigset_t& mask) {
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(kNotStarted);  // It died before the line above.
   sigprocmask(SIG_SETMASK, &mask, nullptr);
   execv(kSelf, words.data());

@@ -76,7 +76,7 @@ class DocsTest(unittest.TestCase):
             ])
 
     def test_example_in_readme_is_the_one_that_is_built(self):
-        example = (ROOT / "examples" / "average" / "main.cc").read_text()
+        example = (ROOT / "examples" / "net" / "main.cc").read_text()
         self.assertIn(f"```cpp\n{example}```\n", (ROOT / "README.md").read_text())
 
     def test_folder_pages_are_short(self):
