@@ -39,6 +39,7 @@ void printOverview() {
       "  colla run -np 2 -- ./train            two workers on this host\n"
       "  colla run -np 2 --ps 1 -- ./train     and a parameter server\n"
       "  colla bench collectives               Colla beside Gloo and Open MPI\n"
+      "  colla bench train                     Colla beside PyTorch\n"
       "  colla COMMAND --help                  more about a command\n");
 }
 
