@@ -42,8 +42,8 @@ struct AgentPlace {
 };
 
 // What an agent of any kind does: says hello, and answers each of the coordinator's lines with what
-// `obey` makes of it, until the coordinator hangs up. An error goes to the coordinator and ends this
-// agent.
+// `obey` makes of it, until the coordinator hangs up. An error goes to the coordinator and ends
+// this agent.
 using Obey = std::function<Result<std::string>(const std::string& line)>;
 Status serveLines(const AgentPlace& place, const Obey& obey);
 

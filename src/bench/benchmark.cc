@@ -35,8 +35,8 @@ int runBenchmark(const std::string& jsonFile,
   if (!jsonFile.empty()) {  // Now, rather than after minutes of measuring.
     jsonOut.open(jsonFile, std::ios::app);
     if (!jsonOut) {
-      return failure({StatusCode::kIo,
-                      fmt::format("cannot write {}: {}", jsonFile, std::strerror(errno))});
+      return failure(
+          {StatusCode::kIo, fmt::format("cannot write {}: {}", jsonFile, std::strerror(errno))});
     }
     jsonOut.close();
   }

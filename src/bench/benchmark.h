@@ -29,9 +29,9 @@ struct Findings {
   std::string json;
 };
 
-// Runs `measure`, prints its table on stdout and, unless `jsonFile` is empty, writes its JSON there.
-// On failure one line on stderr. Returns the exit code: 0, 1 on failure, 128 + n when signal n
-// ended it.
+// Runs `measure`, prints its table on stdout and, unless `jsonFile` is empty, writes its JSON
+// there. On failure one line on stderr. Returns the exit code: 0, 1 on failure, 128 + n when signal
+// n ended it.
 int runBenchmark(const std::string& jsonFile,
                  const std::function<Result<Findings>(Coordinator& coordinator)>& measure);
 

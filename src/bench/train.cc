@@ -116,8 +116,7 @@ class Bench {
     return {StatusCode::kNoMemory,
             fmt::format("{} workers and their data need about {:.1f} GB, and only {:.1f} GB are "
                         "free: choose fewer --samples or --peers",
-                        workers, static_cast<double>(need) / 1e9,
-                        static_cast<double>(have) / 1e9)};
+                        workers, static_cast<double>(need) / 1e9, static_cast<double>(have) / 1e9)};
   }
 
   const TrainBenchOptions& options_;

@@ -23,17 +23,17 @@ Status writeFile(const std::string& name, std::span<const std::byte> bytes) {
             static_cast<std::streamsize>(bytes.size()));
   out.close();
   if (!out) {
-    return {StatusCode::kIo, fmt::format("write {} ({:.1f} GB): {}", name,
-                                         static_cast<double>(bytes.size()) / 1e9,
-                                         std::strerror(errno))};
+    return {StatusCode::kIo,
+            fmt::format("write {} ({:.1f} GB): {}", name, static_cast<double>(bytes.size()) / 1e9,
+                        std::strerror(errno))};
   }
   return {};
 }
 
 Result<Batch> makeData(const TrainModel& model, std::int64_t samples) {
-  COLLA_TRY_ASSIGN(const auto data,
-                   model.binary() ? data::syntheticLr(samples, model.features(), Part::kTrain)
-                                  : data::syntheticMnist(samples, Part::kTrain));
+  COLLA_TRY_ASSIGN(const auto data, model.binary()
+                                        ? data::syntheticLr(samples, model.features(), Part::kTrain)
+                                        : data::syntheticMnist(samples, Part::kTrain));
   std::vector<std::int64_t> all(static_cast<std::size_t>(samples));
   std::iota(all.begin(), all.end(), 0);
   Random unused(0);
@@ -60,10 +60,10 @@ std::vector<float> makeWeights(const TrainModel& model) {
 
 std::span<const TrainModel> trainModels() {
   static const std::array<TrainModel, 4> models = {{
-      {"lr", {10'000, 1}, 10'000, 1e-4},
-      {"softmax", {784, 10}, 60'000, 1e-3},
-      {"snn", {784, 100, 10}, 60'000, 1e-3},
-      {"mlp", {784, 100, 100, 10}, 60'000, 1e-3},
+      {"lr", {10'000, 1}, 10'000, 0.05},
+      {"softmax", {784, 10}, 60'000, 0.05},
+      {"snn", {784, 100, 10}, 60'000, 0.1},
+      {"mlp", {784, 100, 100, 10}, 60'000, 0.2},
   }};
   return models;
 }

@@ -14,8 +14,8 @@ struct TrainMeasurement {
   std::string model;
   std::int64_t batch = 0;  // Of all workers together.
   int workers = 0;
-  double stepSeconds = 0;  // Of one global batch: the median over the rounds.
-  double loss = 0;         // By which the systems were checked against each other.
+  double stepSeconds = 0;    // Of one global batch: the median over the rounds.
+  double loss = 0;           // By which the systems were checked against each other.
   std::size_t pssBytes = 0;  // Of the worker that had most, at its highest.
   // How much longer a step takes because of the exchange of gradients, where it was measured.
   std::optional<double> exposedSeconds;

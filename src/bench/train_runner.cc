@@ -89,7 +89,8 @@ class Runner {
     std::vector<double> values;
     for (const std::string& answer : answers) {
       double value = 0;
-      const auto [end, error] = std::from_chars(answer.data(), answer.data() + answer.size(), value);
+      const auto [end, error] =
+          std::from_chars(answer.data(), answer.data() + answer.size(), value);
       if (error != std::errc()) {
         return {StatusCode::kInternal,
                 fmt::format("{} answered \"{}\" to {}", track.system->name, answer, line)};
@@ -103,8 +104,8 @@ class Runner {
     say("prepare " + track.system->name);
     COLLA_TRY(ask(track, toLine(point_)).status());
     COLLA_TRY_ASSIGN(const auto losses, numbers(track, fmt::format("verify {}", kVerifySteps)));
-    track.loss = std::accumulate(losses.begin(), losses.end(), 0.0) /
-                 static_cast<double>(losses.size());
+    track.loss =
+        std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
     return {};
   }
 

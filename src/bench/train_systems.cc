@@ -21,7 +21,9 @@ std::vector<TrainSystem> collaTrainSystems() {
           {"colla-2x1", 2, true}};
 }
 
-TrainSystem peerTrainSystem(const std::string& name) { return {name, name == "ddp" ? 2 : 1, false}; }
+TrainSystem peerTrainSystem(const std::string& name) {
+  return {name, name == "ddp" ? 2 : 1, false};
+}
 
 SystemSpec startColla(Coordinator& coordinator, const TrainSystem& system,
                       const std::string& program) {
@@ -66,6 +68,8 @@ Result<SystemSpec> startTorch(Coordinator& coordinator, const TrainSystem& syste
                        fmt::format("{}", system.workers),
                        scratch.path(system.name + "_store")};
     process.environment["GLOO_SOCKET_IFNAME"] = std::string("lo");
+    // A folder that torch makes even where nothing is compiled; it goes with the rest.
+    process.environment["TORCHINDUCTOR_CACHE_DIR"] = scratch.path("inductor");
     process.environment["OMP_NUM_THREADS"] = std::string("1");
     spec.processes.push_back(std::move(process));
   }

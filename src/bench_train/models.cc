@@ -11,7 +11,8 @@ namespace functional = torch::nn::functional;
 struct Layers : torch::nn::Module {
   explicit Layers(const std::vector<std::int64_t>& widths) {
     for (std::size_t i = 1; i < widths.size(); ++i) {
-      layers.push_back(register_module(fmt::format("layer{}", i), Linear(widths[i - 1], widths[i])));
+      layers.push_back(
+          register_module(fmt::format("layer{}", i), Linear(widths[i - 1], widths[i])));
     }
   }
   torch::Tensor forward(torch::Tensor x) {

@@ -25,11 +25,10 @@ Result<Array> mapFile(const std::string& path, DataType type, std::int64_t width
     return Status(StatusCode::kIo, fmt::format("map {}: {}", path, std::strerror(errno)));
   };
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat info{};
+  struct stat info {};
   if (!file.valid() || fstat(file.get(), &info) != 0) return failed();
   const auto size = static_cast<std::size_t>(info.st_size);
-  void* const memory =
-      mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_POPULATE, file.get(), 0);
+  void* const memory = mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_POPULATE, file.get(), 0);
   if (memory == MAP_FAILED) return failed();
   std::shared_ptr<void> owner(memory, [size](void* address) { munmap(address, size); });
   const auto count = static_cast<std::int64_t>(size / sizeOf(type));
@@ -105,14 +104,14 @@ Status ReplicaTrainee::prepare(const TrainPoint& point) {
       const Array targets,
       mapFile(point.path + ".y", model->binary() ? DataType::kFloat32 : DataType::kInt64, 0));
   COLLA_TRY_ASSIGN(weights_, mapFile(point.path + ".w", DataType::kFloat32, 0));
-  COLLA_TRY_ASSIGN(data_, ArrayDataset::create(point.model, {{"input", inputs, false},
-                                                             {"target", targets, false}}));
+  COLLA_TRY_ASSIGN(data_, ArrayDataset::create(
+                              point.model, {{"input", inputs, false}, {"target", targets, false}}));
   return {};
 }
 
 std::unique_ptr<ReplicaTrainee::Training> ReplicaTrainee::begin(int slices, int slice) {
-  auto training = std::make_unique<Training>(job_, model_, point_.rate, data_, point_.batch,
-                                             slices, slice);
+  auto training =
+      std::make_unique<Training>(job_, model_, point_.rate, data_, point_.batch, slices, slice);
   setWeights(training->replica.parameters(), weights_);
   return training;
 }

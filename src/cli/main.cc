@@ -44,6 +44,7 @@ void printOverview() {
       "  colla train mlp --np 2 --epochs 3     train with two workers\n"
       "  colla run -np 2 -- ./program          a program as two processes of one job\n"
       "  colla bench collectives               Colla beside Gloo and Open MPI\n"
+      "  colla bench train                     Colla beside PyTorch\n"
       "  colla COMMAND --help                  more about a command\n");
 }
 

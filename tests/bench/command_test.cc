@@ -164,6 +164,14 @@ TEST_F(BenchCommandTest, UsageErrorsExitWithTwoAndOneLine) {
       {"collectives", "--rounds", "0"},
       {"collectives", "--unknown"},
       {"collectives", "extra"},
+      {"train", "--models", "mlp,resnet"},
+      {"train", "--batch", "0"},
+      {"train", "--batch", "25"},
+      {"train", "--batch", "700"},
+      {"train", "--samples", "150", "--batch", "100"},
+      {"train", "--peers", "gloo"},
+      {"train", "--rounds", "0"},
+      {"train", "extra"},
   };
   for (const auto& arguments : wrong) {
     const Outcome outcome = bench(arguments);
@@ -181,6 +189,28 @@ TEST_F(BenchCommandTest, HelpNamesEveryOption) {
        {"--np", "--ops", "--bytes", "--peers", "--buffers", "--net", "--rounds", "--json"}) {
     EXPECT_THAT(outcome.out, HasSubstr(option));
   }
+}
+
+TEST_F(BenchCommandTest, TrainHelpNamesEveryOption) {
+  const Outcome outcome = bench({"train", "--help"});
+  EXPECT_EQ(outcome.exitCode, 0);
+  for (const char* option :
+       {"--models", "--batch", "--peers", "--samples", "--rounds", "--seconds", "--json"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(option));
+  }
+}
+
+TEST_F(BenchCommandTest, BatchThatDoesNotFitSaysWhy) {
+  EXPECT_THAT(bench({"train", "--models", "lr", "--batch", "300"}).error,
+              HasSubstr("--batch 300 must be even and divide the 10000 samples of lr"));
+}
+
+// This program has no worker with libtorch next to it, as a colla that was built without.
+TEST_F(BenchCommandTest, TrainWithoutLibtorchSaysSo) {
+  const Outcome outcome = bench({"train", "--peers", "none"});
+  EXPECT_EQ(outcome.exitCode, 1);
+  EXPECT_THAT(outcome.out, IsEmpty());
+  EXPECT_THAT(outcome.error, HasSubstr("was built without libtorch"));
 }
 
 TEST_F(BenchCommandTest, FileThatCannotBeWrittenIsToldAtOnce) {

@@ -1,0 +1,145 @@
+// `colla bench train` as users call it, with small data sets. Checks what comes out, never how
+// fast.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+class TrainCommandTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = ::testing::TempDir() + "train_command_test_" + std::to_string(getpid());
+    std::filesystem::create_directories(directory_ + "/tmp");
+  }
+  void TearDown() override {
+    EXPECT_TRUE(std::filesystem::is_empty(directory_ + "/tmp"));
+    std::filesystem::remove_all(directory_);
+  }
+
+  // The exit code.
+  int bench(const std::string& arguments, const std::string& environment = "") {
+    const std::string command = "cd '" + directory_ + "' && TMPDIR='" + directory_ + "/tmp' " +
+                                environment + " '" COLLA_BINARY "' bench train " + arguments +
+                                " >out.txt 2>err.txt";
+    const int status = std::system(command.c_str());
+    out_ = text("out.txt");
+    error_ = text("err.txt");
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  // A quick run; its results by JSON.
+  nlohmann::json measure(const std::string& arguments) {
+    EXPECT_EQ(bench("--samples 400 --rounds 1 --seconds 0.01 --json out.json " + arguments), 0)
+        << error_;
+    return nlohmann::json::parse(text("out.json"), nullptr, false);
+  }
+  std::string text(const std::string& name) const {
+    std::ifstream in(directory_ + "/" + name);
+    std::stringstream all;
+    all << in.rdbuf();
+    return all.str();
+  }
+
+  std::string directory_;
+  std::string out_;
+  std::string error_;
+};
+
+TEST_F(TrainCommandTest, MeasuresEverySystemAtEveryPoint) {
+  const auto list = measure("--models softmax,lr --batch 20,100");
+  ASSERT_TRUE(list.is_array());
+  std::map<std::string, int> systems;
+  std::map<std::string, std::set<double>> points;
+  for (const auto& one : list) {
+    const std::string system = one["system"];
+    ++systems[system];
+    EXPECT_EQ(one["workers"], system == "torch" || system == "colla-1" ? 1 : 2) << one;
+    EXPECT_GT(one["step_seconds"], 0.0);
+    EXPECT_NEAR(one["samples_per_s"].get<double>() * one["step_seconds"].get<double>(),
+                one["batch"].get<double>(), 1e-6);
+    EXPECT_GT(one["pss_bytes"], 1'000'000) << one;
+    EXPECT_EQ(one.contains("exposed_seconds"), system == "colla-2") << one;
+    points[one["model"].get<std::string>() + one["batch"].dump()].insert(one["loss"].get<double>());
+  }
+  for (const char* system : {"colla-1", "colla-2", "colla-2-off", "colla-2x1"}) {
+    EXPECT_EQ(systems[system], 4) << system;
+  }
+  // Peers run where they are installed; where not, a line says what to install.
+  for (const std::string peer : {"torch", "ddp"}) {
+    const bool leftOut = error_.find(peer + " is left out") != std::string::npos;
+    EXPECT_EQ(systems[peer], leftOut ? 0 : 4) << error_;
+  }
+  EXPECT_EQ(points.size(), 4U);
+  for (const auto& [point, losses] : points) {
+    // Everybody trained: untrained, ten classes have a loss of 2.3 and two of 0.69.
+    EXPECT_LT(*losses.rbegin(), point.starts_with("lr") ? 0.65 : 2.25) << point;
+    EXPECT_LT(*losses.rbegin() - *losses.begin(), 1e-3 * *losses.begin()) << point;
+  }
+  EXPECT_THAT(out_, StartsWith("model "));
+  for (const auto& [system, count] : systems) {
+    EXPECT_EQ(count > 0, out_.find("  " + system + " ") != std::string::npos) << system;
+  }
+}
+
+TEST_F(TrainCommandTest, HiddenLayersAlone) {
+  const auto list = measure("--models snn,mlp --batch 50 --peers none");
+  ASSERT_TRUE(list.is_array());
+  EXPECT_EQ(list.size(), 2U * 4U);
+}
+
+TEST_F(TrainCommandTest, NamedPeerThatIsMissingIsAnError) {
+  EXPECT_EQ(
+      bench("--samples 400 --batch 100 --peers ddp", "COLLA_TORCH_PYTHON=/nonexistent/python"), 1);
+  EXPECT_THAT(out_, IsEmpty());
+  EXPECT_THAT(error_, AllOf(HasSubstr("ddp: no Python with torch"), HasSubstr("pip install")));
+}
+
+TEST_F(TrainCommandTest, KilledWorkerIsNamed) {
+  // The worker that is killed is one that this very run started: its parent is the command.
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("TMPDIR", (directory_ + "/tmp").c_str(), 1);
+    freopen((directory_ + "/err.txt").c_str(), "w", stderr);
+    execl(COLLA_BINARY, "colla", "bench", "train", "--models", "softmax", "--peers", "none",
+          "--samples", "400", "--batch", "100", "--rounds", "1000", "--seconds", "0.05", nullptr);
+    _exit(127);
+  }
+  const std::string children =
+      "/proc/" + std::to_string(child) + "/task/" + std::to_string(child) + "/children";
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  pid_t worker = 0;
+  while (worker == 0 && std::chrono::steady_clock::now() < limit) {
+    std::ifstream in(children);
+    for (pid_t pid = 0; in >> pid;) {
+      std::ifstream line("/proc/" + std::to_string(pid) + "/cmdline");
+      std::string words;
+      std::getline(line, words);
+      if (words.find("colla-2x1") != std::string::npos) worker = pid;
+    }
+    usleep(1000);
+  }
+  EXPECT_NE(worker, 0);
+  kill(worker != 0 ? worker : child, SIGKILL);
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status)) << status;
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_THAT(text("err.txt"), HasSubstr("colla-2x1 rank"));
+}
+
+}  // namespace

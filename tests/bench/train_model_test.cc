@@ -1,0 +1,82 @@
+// The files from which every system gets its data and its first weights.
+#include "bench/train_model.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+namespace colla::bench {
+namespace {
+
+template <typename T>
+std::vector<T> readAll(const std::string& path) {
+  std::vector<T> values(std::filesystem::file_size(path) / sizeof(T));
+  std::ifstream in(path, std::ios::binary);
+  in.read(reinterpret_cast<char*>(values.data()), std::streamsize(values.size() * sizeof(T)));
+  return values;
+}
+
+class TrainFilesTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  TrainFilesTest() : path_(::testing::TempDir() + "train_files_" + std::to_string(getpid())) {}
+  ~TrainFilesTest() override { removeTrainFiles(path_); }
+  const std::string path_;
+};
+
+TEST_P(TrainFilesTest, FitTheModel) {
+  const TrainModel& model = **parseTrainModel(GetParam());
+  constexpr std::int64_t kSamples = 50;
+  ASSERT_TRUE(writeTrainFiles(model, kSamples, path_).ok());
+
+  const auto inputs = readAll<float>(path_ + ".x");
+  EXPECT_EQ(std::ssize(inputs), kSamples * model.features());
+  EXPECT_GT(std::set(inputs.begin(), inputs.end()).size(), 10U);
+
+  std::vector<double> targets;
+  if (model.binary()) {
+    for (const float target : readAll<float>(path_ + ".y")) targets.push_back(target);
+  } else {
+    for (const auto target : readAll<std::int64_t>(path_ + ".y")) targets.push_back(target);
+  }
+  EXPECT_EQ(std::ssize(targets), kSamples);
+  const std::set<double> distinct(targets.begin(), targets.end());
+  EXPECT_GE(distinct.size(), 2U);
+  for (const double target : distinct) {
+    EXPECT_TRUE(target == std::floor(target) && target >= 0 &&
+                target < (model.binary() ? 2 : model.widths.back()))
+        << target;
+  }
+
+  std::size_t count = 0;
+  for (std::size_t i = 1; i < model.widths.size(); ++i) {
+    count += model.widths[i] * (model.widths[i - 1] + 1);
+  }
+  const auto weights = readAll<float>(path_ + ".w");
+  EXPECT_EQ(weights.size(), count);
+  EXPECT_LE(std::abs(weights.front()), 1 / std::sqrt(double(model.features())));
+
+  removeTrainFiles(path_);
+  for (const char* end : {".x", ".y", ".w"}) EXPECT_FALSE(std::filesystem::exists(path_ + end));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, TrainFilesTest, ::testing::Values("lr", "softmax", "snn", "mlp"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST(TrainModelTest, UnknownNameIsRefusedWithThoseThatThereAre) {
+  const auto model = parseTrainModel("resnet");
+  ASSERT_FALSE(model.ok());
+  EXPECT_EQ(model.status().message(), "there is no model \"resnet\", only lr, softmax, snn, mlp");
+}
+
+TEST(TrainModelTest, FilesThatCannotBeWrittenAreAnError) {
+  const Status status =
+      writeTrainFiles(**parseTrainModel("softmax"), 10, "/nonexistent/folder/softmax");
+  EXPECT_EQ(status.code(), StatusCode::kIo);
+}
+
+}  // namespace
+}  // namespace colla::bench

@@ -1,0 +1,127 @@
+// The coordinator's side of `colla bench train`, with workers that only say what they are told to.
+#include "bench/train_runner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <stdexcept>
+
+namespace colla::bench {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// A worker of which every step takes so long.
+struct Fake : Trainee {
+  Fake(double loss, double seconds) : loss_(loss), seconds_(seconds) {}
+  Status prepare(const TrainPoint& point) override {
+    if (point.path != "/a path/with spaces") return {StatusCode::kInternal, point.path};
+    if (point.model == "broken") throw std::runtime_error("no such kernel\nstack trace");
+    return {};
+  }
+  Result<double> verify(long /*steps*/) override { return loss_; }
+  Result<double> measure(long steps) override { return static_cast<double>(steps) * seconds_; }
+
+  double loss_;
+  double seconds_;
+};
+
+class TrainRunnerTest : public ::testing::Test {
+ protected:
+  TrainRunnerTest() : coordinator_(*Coordinator::create()) {
+    options_.rounds = 3;
+    options_.seconds = 0.01;
+  }
+
+  // Workers, each with its loss and the seconds of its steps.
+  void start(const TrainSystem& system, const std::vector<Fake>& workers) {
+    SystemSpec spec{system.name, system.workers, {}};
+    for (int rank = 0; rank < system.workers; ++rank) {
+      const AgentPlace place{coordinator_->socketPath(), system.name, rank, system.workers};
+      ProcessSpec process;
+      process.name = system.name;
+      process.body = [place, fake = workers[rank]]() mutable {
+        return serveTrainAgent(place, fake).ok() ? 0 : 1;
+      };
+      spec.processes.push_back(std::move(process));
+    }
+    const Status status = coordinator_->start(spec, Deadline::after(10s));
+    ASSERT_TRUE(status.ok()) << status;
+    systems_.push_back(system);
+  }
+
+  auto measure(const std::string& model = "mlp") {
+    return measureTraining(*coordinator_, systems_, {model, 1000, 100, 0.1, "/a path/with spaces"},
+                           options_);
+  }
+
+  std::unique_ptr<Coordinator> coordinator_;
+  std::vector<TrainSystem> systems_;
+  TrainRunnerOptions options_;
+};
+
+TEST_F(TrainRunnerTest, ReportsTheSlowestWorkerAndWhatTheExchangeCosts) {
+  start({"ddp", 2, false}, {{2.0, 3e-3}, {2.0, 4e-3}});
+  start({"colla-2", 2, false}, {{2.0, 1e-3}, {2.0, 1e-3}});
+  start({"colla-2-off", 2, false}, {{2.0, 8e-4}, {2.0, 7e-4}});
+  start({"colla-2x1", 2, true}, {{2.0, 1e-3}, {2.0, 2e-3}});
+  const auto measured = measure();
+  ASSERT_TRUE(measured.ok()) << measured.status();
+  ASSERT_EQ(measured->size(), 4U);
+  const auto& [ddp, on, off, alone] =
+      std::tie((*measured)[0], (*measured)[1], (*measured)[2], (*measured)[3]);
+  EXPECT_NEAR(ddp.stepSeconds, 4e-3, 1e-9);
+  EXPECT_NEAR(on.stepSeconds, 1e-3, 1e-9);
+  ASSERT_TRUE(on.exposedSeconds.has_value());
+  EXPECT_NEAR(*on.exposedSeconds, 2e-4, 1e-9);
+  EXPECT_FALSE(ddp.exposedSeconds || off.exposedSeconds || alone.exposedSeconds);
+  // 50 samples in a millisecond and 50 in two: 75'000 in a second.
+  EXPECT_NEAR(alone.samplesPerSecond(), 75'000, 1);
+  for (const TrainMeasurement& m : *measured) {
+    EXPECT_EQ(m.rounds, 3) << m.system;
+    EXPECT_EQ(m.workers, 2) << m.system;
+    EXPECT_EQ(m.loss, 2.0) << m.system;
+    EXPECT_GT(m.pssBytes, 10'000U) << m.system;
+    EXPECT_LT(m.pssBytes, std::size_t{1} << 40) << m.system;
+    EXPECT_NEAR(double(m.steps) * m.stepSeconds, 0.01, 0.008) << m.system;
+  }
+}
+
+TEST_F(TrainRunnerTest, LossIsTheMeanOverWorkers) {
+  start({"torch", 1, false}, {{2.0, 1e-3}});
+  start({"ddp", 2, false}, {{1.5, 1e-3}, {2.5, 1e-3}});
+  const auto measured = measure();
+  ASSERT_TRUE(measured.ok()) << measured.status();
+  EXPECT_EQ((*measured)[1].loss, 2.0);
+}
+
+TEST_F(TrainRunnerTest, OtherLossIsAnError) {
+  start({"torch", 1, false}, {{2.0, 1e-3}});
+  start({"colla-1", 1, false}, {{2.003, 1e-3}});
+  const auto measured = measure();
+  ASSERT_FALSE(measured.ok());
+  EXPECT_THAT(std::string(measured.status().message()),
+              AllOf(HasSubstr("mlp batch 100"),
+                    HasSubstr("the loss of colla-1 is 2.003, but that of torch is 2")));
+}
+
+TEST_F(TrainRunnerTest, LossThatIsNoNumberIsAnError) {
+  start({"colla-1", 1, false}, {{std::nan(""), 1e-3}});
+  EXPECT_FALSE(measure().ok());
+}
+
+TEST_F(TrainRunnerTest, WhatAWorkerThrowsIsToldInOneLine) {
+  start({"colla-1", 1, false}, {{2.0, 1e-3}});
+  const auto measured = measure("broken");
+  ASSERT_FALSE(measured.ok());
+  const std::string message(measured.status().message());
+  EXPECT_THAT(message, AllOf(HasSubstr("colla-1 rank 0"), HasSubstr("no such kernel")));
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace colla::bench
