@@ -136,13 +136,15 @@ Outcome Replica::step(std::int64_t step, std::int64_t samples, const NextBatch& 
     numbers_[kStop] = stop ? 1 : 0;
     metrics_->add(slice, numbers_);
   }
+  // Before the gradients: workers that have just met exchange them without waiting again.
+  Outcome outcome = reduceMetrics();
   reducer_->finish();
   finishBuffers();
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
     gradients_[i] = reducer_->sum(static_cast<int>(i));
   }
   updater_->apply(gradients_, factor, clipFactorOf(gradients_, options_.clipNorm));
-  return outcome();
+  return outcome;
 }
 
 Outcome Replica::evaluate(const NextBatch& next) {
@@ -156,10 +158,10 @@ Outcome Replica::evaluate(const NextBatch& next) {
     if (samplesOf(batch) > 0) runSlice(slice, kEvaluation, batch, {});
     metrics_->add(slice, numbers_);
   }
-  return outcome();
+  return reduceMetrics();
 }
 
-Outcome Replica::outcome() {
+Outcome Replica::reduceMetrics() {
   const std::span<const double> sums = valueOrThrow(metrics_->reduce());
   Outcome outcome{.samples = sums[kSamples], .loss = 0, .metrics = {}, .stop = sums[kStop] > 0};
   const double divisor = std::max(sums[kSamples], 1.0);

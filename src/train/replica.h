@@ -76,7 +76,7 @@ class Replica {
   void restoreBuffers();
   void addBuffers(double weight);
   void finishBuffers();
-  Outcome outcome();
+  Outcome reduceMetrics();
 
   Job& job_;
   const SliceMap map_;
