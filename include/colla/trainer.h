@@ -139,8 +139,8 @@ class Trainer {
   // error; 130 after Ctrl-C.
   int main(int argc, char** argv);
 
-  // The same for a program that has read its options itself. In a process that is (or becomes) one
-  // of several workers each of them returns here.
+  // The same for a program that has read its options itself and, for allreduce, runs under a
+  // launcher: every worker calls it, and it starts no others.
   Result<Summary> run(const TrainOptions& options);
 
   // Evaluates the checkpoint of options.resumeStep, or the newest, in options.directory; trains

@@ -223,8 +223,9 @@ void Reducer::complete(SharedBucket& bucket) {
   bucket.ready = *slice_ == range_.end - 1;
 }
 
-// While backward runs: all but the last bucket, which nothing can hide any more. Buckets leave in
-// their order on every worker.
+// All but the last bucket, which nothing can hide any more, leave in their order on the progress
+// thread: most while backward runs, and those that some worker has no gradients for at its end, so
+// that every worker has started the same ones when the step's other exchanges follow.
 void Reducer::startReady() {
   if (job_.size() == 1 || !exchange_) return;
   while (started_ + 1 < buckets_.size() && buckets_[started_]->ready) {
@@ -251,6 +252,7 @@ void Reducer::endSlice() {
     bucket->missing = bucket->seen.size();
     bucket->seen.assign(bucket->seen.size(), false);
   }
+  startReady();
   slice_.reset();
   ++next_;
   if (order_ == Order::kUnknown) order_ = Order::kSeen;  // One slice tells it.

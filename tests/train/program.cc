@@ -1,4 +1,4 @@
-// A program as a user writes one, with three small models: ./train_program MODEL FLAGS…
+// A program as a user writes one, with small models: ./train_program MODEL FLAGS…
 #include <cstdio>
 #include <string>
 
@@ -18,6 +18,19 @@ struct Mlp : torch::nn::Module {
   }
   torch::nn::Linear hidden{nullptr}, out{nullptr}, unused{nullptr};
   torch::nn::Dropout dropout{nullptr};
+};
+
+// More than one bucket of gradients.
+struct Wide : torch::nn::Module {
+  Wide() {
+    first = register_module("first", torch::nn::Linear(784, 1500));
+    second = register_module("second", torch::nn::Linear(1500, 800));
+    out = register_module("out", torch::nn::Linear(800, 10));
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    return out(torch::relu(second(torch::relu(first(x.flatten(1))))));
+  }
+  torch::nn::Linear first{nullptr}, second{nullptr}, out{nullptr};
 };
 
 struct Conv : torch::nn::Module {
@@ -60,6 +73,9 @@ int main(int argc, char** argv) {
   if (model == "mlp") {
     task.model = [] { return colla::classifier(std::make_shared<Mlp>()); };
     task.optimizer = colla::Adam{.lr = 1e-3};
+  } else if (model == "wide") {
+    task.model = [] { return colla::classifier(std::make_shared<Wide>()); };
+    task.optimizer = colla::Sgd{.lr = 0.01};
   } else if (model == "conv") {
     task.model = [] { return colla::classifier(std::make_shared<Conv>()); };
     task.optimizer = colla::Sgd{.lr = 0.05, .momentum = 0.9};

@@ -77,6 +77,22 @@ TEST_P(SameBitsTest, AcrossAResumeUnderAnotherStrategy) {
   }
 }
 
+// Some workers have no sample in the 13th step, and so start no bucket while others do.
+TEST(BucketsTest, SameBitsWithSeveralBucketsAndEmptySlices) {
+  const Scratch scratch;
+  const auto train = [&](const std::string& strategy, int workers) {
+    const std::string directory = scratch.at(strategy + std::to_string(workers));
+    const Ended ended = runProgram(joined(
+        smallRun("wide", directory, {"--steps", "14", "--no-eval"}), under(strategy, workers)));
+    EXPECT_EQ(ended.code, 0) << strategy << " " << workers << ": " << ended.err;
+    return directory;
+  };
+  const std::string single = train("single", 1);
+  EXPECT_EQ(differencesAt(single, train("allreduce", 2), 14), "");
+  EXPECT_EQ(differencesAt(single, train("allreduce", 4), 14), "");
+  EXPECT_EQ(differencesAt(single, train("mirrored", 3), 14), "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, SameBitsTest, testing::Values("mlp", "conv", "lstm"),
                          [](const auto& test) { return test.param; });
 
