@@ -1,23 +1,10 @@
 #include "train/runs.h"
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "checkpoint/compare.h"
 
 namespace colla::train {
-
-Scratch::Scratch() {
-  std::string name = (std::filesystem::temp_directory_path() / "colla-train-XXXXXX").string();
-  EXPECT_NE(mkdtemp(name.data()), nullptr);
-  path_ = name;
-}
-
-Scratch::~Scratch() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
 
 launch::CollaProcess::Options programOptions() {
   launch::CollaProcess::Options options;

@@ -1,28 +1,15 @@
 // Runs of the test program (program.cc), as a user starts them.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "launch/colla_process.h"
+#include "train/scratch.h"
 
 namespace colla::train {
 
 using Words = std::vector<std::string>;
-
-// A directory of its own for a test, gone with it.
-class Scratch {
- public:
-  Scratch();
-  ~Scratch();
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  std::string at(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 struct Ended {
   int code = 0;
