@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
-#include "bench/aligned.h"
+#include "base/table.h"
 #include "bench/units.h"
 
 namespace colla::bench {
@@ -29,7 +29,7 @@ double median(std::vector<double> values) {
 }
 
 std::string table(std::span<const Measurement> measurements) {
-  Row header = {"op", "bytes", "np", "system", "time", "GB/s"};
+  TableRow header = {"op", "bytes", "np", "system", "time", "GB/s"};
   std::vector<std::string> ours;
   for (const Measurement& m : measurements) {
     if (isColla(m.system) && std::ranges::find(ours, m.system) == ours.end()) {
@@ -43,14 +43,14 @@ std::string table(std::span<const Measurement> measurements) {
     if (isColla(m.system)) secondsOfColla[{m.system, pointOf(m)}] = m.seconds;
   }
 
-  std::vector<Row> rows = {header};
+  std::vector<TableRow> rows = {header};
   for (const Measurement& m : measurements) {
-    Row row = {std::string(toString(m.operation)),
-               m.bytes == 0 ? "-" : bytesText(m.bytes),
-               fmt::format("{}", m.np),
-               m.system,
-               durationText(m.seconds),
-               m.bytes == 0 ? "-" : numberText(m.gigabytesPerSecond())};
+    TableRow row = {std::string(toString(m.operation)),
+                    m.bytes == 0 ? "-" : bytesText(m.bytes),
+                    fmt::format("{}", m.np),
+                    m.system,
+                    durationText(m.seconds),
+                    m.bytes == 0 ? "-" : numberText(m.gigabytesPerSecond())};
     for (const std::string& system : ours) {
       const auto it = secondsOfColla.find({system, pointOf(m)});
       const bool meaningful = it != secondsOfColla.end() && system != m.system;

@@ -5,7 +5,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "bench/aligned.h"
+#include "base/table.h"
 #include "bench/units.h"
 
 namespace colla::bench {
@@ -25,14 +25,14 @@ const TrainMeasurement* beside(std::span<const TrainMeasurement> measurements,
 }  // namespace
 
 std::string trainTable(std::span<const TrainMeasurement> measurements) {
-  Row header = {"model", "batch", "system", "samples/s", "step"};
+  TableRow header = {"model", "batch", "system", "samples/s", "step"};
   for (const char* system : kOurs) header.push_back(fmt::format("{}/it", system));
   header.insert(header.end(), {"exposed", "PSS MB"});
 
-  std::vector<Row> rows = {header};
+  std::vector<TableRow> rows = {header};
   for (const TrainMeasurement& m : measurements) {
-    Row row = {m.model, fmt::format("{}", m.batch), m.system,
-               fmt::format("{:.0f}", m.samplesPerSecond()), durationText(m.stepSeconds)};
+    TableRow row = {m.model, fmt::format("{}", m.batch), m.system,
+                    fmt::format("{:.0f}", m.samplesPerSecond()), durationText(m.stepSeconds)};
     for (const char* system : kOurs) {
       const TrainMeasurement* const ours = beside(measurements, m, system);
       const bool meaningful = ours != nullptr && m.system != system;

@@ -5,36 +5,17 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/table.h"
+
 namespace colla::checkpoint {
 namespace {
 
 using nlohmann::json;
-using Row = std::vector<std::string>;
 
 // A file can come from anybody, and a terminal obeys control characters.
 std::string printable(std::string text) {
   std::ranges::replace_if(
       text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, '?');
-  return text;
-}
-
-// Columns before `numbers` stand left, the others right.
-std::string aligned(const std::vector<Row>& rows, std::size_t numbers) {
-  std::vector<std::size_t> widths(rows.front().size());
-  for (const Row& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      if (i > 0) line += "  ";
-      line += i < numbers ? fmt::format("{:<{}}", row[i], widths[i])
-                          : fmt::format("{:>{}}", row[i], widths[i]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
   return text;
 }
 
@@ -85,7 +66,7 @@ std::string table(const Comparison& comparison) {
   std::string text;
   for (const std::string& note : comparison.notes) text += printable(note) + "\n";
   text += fmt::format("A: {}\nB: {}\n\n", comparison.a, comparison.b);
-  std::vector<Row> rows = {
+  std::vector<TableRow> rows = {
       {"tensor", "part", "type", "shape", "bits", "first at", "differing", "absolute", "ulp"}};
   for (const TensorComparison& tensor : comparison.tensors) {
     const bool compared = tensor.differing > 0;
@@ -95,12 +76,11 @@ std::string table(const Comparison& comparison) {
                     compared ? fmt::format("{} of {}", tensor.differing, tensor.elements) : "",
                     absoluteText(tensor), ulpText(tensor)});
   }
-  constexpr std::size_t kNumbers = 6;
-  return text + aligned(rows, kNumbers) + "\n" + summaryOf(comparison) + "\n";
+  return text + aligned(rows, {0, 1, 2, 3, 4, 5}) + "\n" + summaryOf(comparison) + "\n";
 }
 
 std::string table(const Inspection& inspection) {
-  std::vector<Row> rows;
+  std::vector<TableRow> rows;
   std::string text;
   if (inspection.manifest) {
     const Manifest& m = *inspection.manifest;
@@ -121,7 +101,7 @@ std::string table(const Inspection& inspection) {
     for (const auto& [name, value] : m.extra) add(name, value);
     for (const FileEntry& file : m.files)
       add(file.name, fmt::format("{} bytes, CRC32C {:08x}", file.bytes, file.crc));
-    text = aligned(rows, 2) + "\n";
+    text = aligned(rows, {0, 1}) + "\n";
   }
   rows = {{"tensor", "part", "type", "shape", "elements", "norm"}};
   for (const TensorSummary& tensor : inspection.tensors) {
@@ -129,8 +109,7 @@ std::string table(const Inspection& inspection) {
                     std::string(toString(tensor.type)), toString(tensor.shape),
                     fmt::format("{}", tensor.elements), fmt::format("{:.6g}", tensor.norm)});
   }
-  constexpr std::size_t kNumbers = 4;
-  return text + aligned(rows, kNumbers) +
+  return text + aligned(rows, {0, 1, 2, 3}) +
          fmt::format("\n{} parameters in {} tensors\n", inspection.parameters,
                      inspection.tensors.size());
 }
