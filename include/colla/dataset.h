@@ -41,6 +41,9 @@ class Dataset {
   virtual std::vector<Field> fields() const = 0;
   // The number of classes that the target distinguishes; 0 where it is not a class.
   virtual std::int64_t classes() const { return 0; }
+  // Where the first field holds numbers of things (letters, words, features), from 0 to one below
+  // this; 0 where it does not.
+  virtual std::int64_t symbols() const { return 0; }
   // Reading costs no more than copying memory: reading ahead in threads would only cost time.
   virtual bool inMemory() const { return false; }
 
@@ -59,8 +62,22 @@ std::string describeSamples(const Dataset& dataset);
 enum class Part : std::uint8_t { kTrain, kTest };
 std::string_view toString(Part part);
 
+// What a model wants of the samples; 0 and empty: as the data set has them.
+struct ReadOptions {
+  // Images are scaled to this size.
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  // Images of the training part are cropped and flipped at random.
+  bool augment = false;
+  // Letters or words of a sequence: longer ones are cut, shorter ones padded.
+  std::int64_t length = 0;
+  // The file that numbers the words.
+  std::string vocabulary;
+};
+
 // Opens the data set that `text` names: "synthetic:mnist", "mnist:FOLDER", or a folder whose files
 // say what it is. An unknown name is refused with a list of what there is.
-Result<std::shared_ptr<const Dataset>> openDataset(std::string_view text, Part part);
+Result<std::shared_ptr<const Dataset>> openDataset(std::string_view text, Part part,
+                                                   const ReadOptions& options = {});
 
 }  // namespace colla

@@ -40,19 +40,19 @@ int modelsCommand(const Arguments& arguments) {
                "optimizer", "what it is");
   }
   for (const models::Entry& entry : models::catalog()) {
-    const auto data = openDataset(entry.data, Part::kTest);  // The smaller part.
-    const auto count = data.ok() ? models::countParameters(entry, models::shapeOf(**data))
-                                 : Result<std::int64_t>(data.status());
-    if (!count.ok()) {
-      fmt::print(stderr, "{}: {}: {}\n", app.get_name(), entry.name, count.status().message());
+    const auto task = models::makeTask(entry, models::defaults(entry.flags),
+                                       std::string(entry.data), Part::kTest);  // The smaller part.
+    if (!task.ok()) {
+      fmt::print(stderr, "{}: {}: {}\n", app.get_name(), entry.name, task.status().message());
       return 1;
     }
+    const std::int64_t count = models::countParameters(task->model);
     const std::string optimizer = toString(entry.optimizer);
     const std::string flags = models::toString(models::defaults(entry.flags));
     if (asJson) {
       all.push_back({{"name", entry.name},
                      {"summary", entry.summary},
-                     {"parameters", *count},
+                     {"parameters", count},
                      {"data", entry.data},
                      {"batch", entry.batch},
                      {"optimizer", optimizer},
@@ -62,7 +62,7 @@ int modelsCommand(const Arguments& arguments) {
     // Name and learning rate; the rest are torch's defaults.
     const std::string brief = fmt::format("{} {}", optimizer.substr(0, optimizer.find(' ')),
                                           learningRate(entry.optimizer));
-    fmt::print("{:8} {:>10}  {:24} {:>5}  {:10} {}{}\n", entry.name, grouped(*count), entry.data,
+    fmt::print("{:8} {:>10}  {:24} {:>5}  {:10} {}{}\n", entry.name, grouped(count), entry.data,
                entry.batch, brief, entry.summary,
                flags.empty() ? "" : fmt::format(" (--{})", flags));
   }

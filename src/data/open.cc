@@ -22,7 +22,7 @@ using DatasetResult = Result<std::shared_ptr<const Dataset>>;
 struct Kind {
   std::string_view name;
   std::string_view help;
-  DatasetResult (*open)(std::string_view argument, Part part);
+  DatasetResult (*open)(std::string_view argument, Part part, const ReadOptions& options);
   // For folders given without a name; null where a folder can't be recognised.
   bool (*recognises)(const std::string& folder);
 };
@@ -55,14 +55,14 @@ std::int64_t samplesIn(Part part, std::int64_t train) {
   return part == Part::kTrain ? train : std::max<std::int64_t>(1, train / 6);
 }
 
-DatasetResult openSyntheticMnist(std::string_view size, Part part) {
+DatasetResult openSyntheticMnist(std::string_view size, Part part, const ReadOptions& /*options*/) {
   const auto samples = size.empty() ? 60'000 : parseCount(size);
   if (!samples) return wrongSize("synthetic:mnist", size, "a number of samples");
   COLLA_TRY(checkFits("synthetic:mnist", *samples, 28 * 28 + 8));
   return data::syntheticMnist(samplesIn(part, *samples), part);
 }
 
-DatasetResult openSyntheticLr(std::string_view size, Part part) {
+DatasetResult openSyntheticLr(std::string_view size, Part part, const ReadOptions& /*options*/) {
   const std::string_view text = size.empty() ? "10000x10000" : size;
   const std::size_t cross = std::min(text.find('x'), text.size());
   const auto samples = parseCount(text.substr(0, cross));
@@ -75,7 +75,7 @@ DatasetResult openSyntheticLr(std::string_view size, Part part) {
   return data::syntheticLr(samplesIn(part, *samples), *features, part);
 }
 
-DatasetResult openMnistFolder(std::string_view folder, Part part) {
+DatasetResult openMnistFolder(std::string_view folder, Part part, const ReadOptions& /*options*/) {
   return data::openMnist(std::string(folder), part);
 }
 
@@ -96,18 +96,19 @@ std::string whatThereIs() {
 
 std::string_view toString(Part part) { return part == Part::kTrain ? "train" : "test"; }
 
-DatasetResult openDataset(std::string_view text, Part part) {
+DatasetResult openDataset(std::string_view text, Part part, const ReadOptions& options) {
   for (const Kind& kind : kKinds) {
-    if (text == kind.name) return kind.open("", part);
+    if (text == kind.name) return kind.open("", part, options);
     if (text.starts_with(kind.name) && text[kind.name.size()] == ':') {
-      return kind.open(text.substr(kind.name.size() + 1), part);
+      return kind.open(text.substr(kind.name.size() + 1), part, options);
     }
   }
   const std::string folder(text);
   std::error_code ignored;
   if (std::filesystem::is_directory(folder, ignored)) {
     for (const Kind& kind : kKinds) {
-      if (kind.recognises != nullptr && kind.recognises(folder)) return kind.open(text, part);
+      if (kind.recognises == nullptr || !kind.recognises(folder)) continue;
+      return kind.open(text, part, options);
     }
     return {StatusCode::kNotFound,
             fmt::format("folder {} has no data set that Colla knows; {}", text, whatThereIs())};

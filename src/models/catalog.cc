@@ -15,7 +15,14 @@ constexpr Flag kHidden = {"hidden", "100", "units of each hidden layer"};
 
 }  // namespace
 
-DataShape shapeOf(const Dataset& dataset) { return {dataset.fields(), dataset.classes()}; }
+DataShape shapeOf(const Dataset& dataset) {
+  return {dataset.fields(), dataset.classes(), dataset.symbols()};
+}
+
+Result<ReadOptions> readOptions(const Entry& entry, const Values& values) {
+  if (!entry.reads) return ReadOptions();
+  return entry.reads(values);
+}
 
 std::span<const Entry> catalog() {
   static const std::vector<Entry> entries = {
@@ -24,24 +31,28 @@ std::span<const Entry> catalog() {
        .data = "synthetic:lr:10000x1000",
        .optimizer = Sgd{.lr = 0.1},
        .flags = {},
+       .reads = nullptr,
        .make = makeLogistic},
       {.name = "mlp",
        .summary = "two hidden layers with ReLU",
        .data = kMnist,
        .optimizer = Sgd{.lr = 0.1},
        .flags = {kHidden},
+       .reads = nullptr,
        .make = makeMlp},
       {.name = "snn",
        .summary = "one hidden layer with ReLU",
        .data = kMnist,
        .optimizer = Sgd{.lr = 0.1},
        .flags = {kHidden},
+       .reads = nullptr,
        .make = makeSnn},
       {.name = "softmax",
        .summary = "softmax regression: one linear layer",
        .data = kMnist,
        .optimizer = Sgd{.lr = 0.1},
        .flags = {},
+       .reads = nullptr,
        .make = makeSoftmax},
   };
   return entries;

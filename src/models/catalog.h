@@ -21,6 +21,7 @@ namespace colla::models {
 struct DataShape {
   std::vector<Field> fields;
   std::int64_t classes = 0;  // 0: the target is not a class.
+  std::int64_t symbols = 0;  // As Dataset::symbols().
 };
 DataShape shapeOf(const Dataset& dataset);
 
@@ -31,10 +32,15 @@ struct Entry {
   OptimizerOptions optimizer;
   std::int64_t batch = 100;  // Global.
   std::vector<Flag> flags;
+  // What it wants of the samples; null for a model that takes them as they are.
+  std::function<Result<ReadOptions>(const Values& values)> reads;
   // kInvalidArgument where the model can't learn from such data, or a flag has a wrong value. What
   // it returns makes models for any number of replicas.
   std::function<Result<MakeModel>(const DataShape& data, const Values& values)> make;
 };
+
+// entry.reads, or nothing wanted.
+Result<ReadOptions> readOptions(const Entry& entry, const Values& values);
 
 // By name.
 std::span<const Entry> catalog();

@@ -9,19 +9,21 @@ namespace {
 // The parts of a data set, each opened once for all replicas of the process. Thread safe.
 class Parts {
  public:
-  explicit Parts(std::string name) : name_(std::move(name)) {}
+  Parts(std::string name, ReadOptions options)
+      : name_(std::move(name)), options_(std::move(options)) {}
 
   Result<std::shared_ptr<const Dataset>> open(Part part) {
     const std::lock_guard lock(mutex_);
     auto& opened = opened_[part];
     if (!opened) {
-      COLLA_TRY_ASSIGN(opened, openDataset(name_, part));
+      COLLA_TRY_ASSIGN(opened, openDataset(name_, part, options_));
     }
     return opened;
   }
 
  private:
   const std::string name_;
+  const ReadOptions options_;
   std::mutex mutex_;
   std::map<Part, std::shared_ptr<const Dataset>> opened_;
 };
@@ -30,7 +32,8 @@ class Parts {
 
 Result<Task> makeTask(const Entry& entry, const Values& values, const std::string& data,
                       Part part) {
-  const auto parts = std::make_shared<Parts>(data);
+  COLLA_TRY_ASSIGN(ReadOptions options, readOptions(entry, values));
+  const auto parts = std::make_shared<Parts>(data, std::move(options));
   COLLA_TRY_ASSIGN(const auto opened, parts->open(part));
   Task task;
   task.name = entry.name;
@@ -42,8 +45,7 @@ Result<Task> makeTask(const Entry& entry, const Values& values, const std::strin
   return task;
 }
 
-Result<std::int64_t> countParameters(const Entry& entry, const DataShape& data) {
-  COLLA_TRY_ASSIGN(const MakeModel make, entry.make(data, defaults(entry.flags)));
+std::int64_t countParameters(const MakeModel& make) {
   std::int64_t count = 0;
   for (const torch::Tensor& parameter : make()->module().parameters()) count += parameter.numel();
   return count;

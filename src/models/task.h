@@ -13,7 +13,7 @@ namespace colla::models {
 // and data do not fit together.
 Result<Task> makeTask(const Entry& entry, const Values& values, const std::string& data, Part part);
 
-// Of the parameters, for data of this shape.
-Result<std::int64_t> countParameters(const Entry& entry, const DataShape& data);
+// The numbers in the parameters of a model; running statistics and the like are not among them.
+std::int64_t countParameters(const MakeModel& make);
 
 }  // namespace colla::models

@@ -27,7 +27,7 @@ std::vector<std::string> namesOf(std::string_view model, const DataShape& data) 
 }
 
 std::int64_t countOf(std::string_view model, const DataShape& data) {
-  return valueOrThrow(countParameters(entryOf(model), data));
+  return countParameters(valueOrThrow(entryOf(model).make(data, defaults(entryOf(model).flags))));
 }
 
 std::string refusal(std::string_view model, const DataShape& data, const Values& values) {
