@@ -7,6 +7,7 @@
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "collective/algorithms.h"
+#include "transport/spin.h"
 
 namespace colla {
 
@@ -117,6 +118,7 @@ void GroupCore::enqueue(std::function<Status()> operation, std::function<void(St
 }
 
 void GroupCore::serveQueueOnProgressThread() {
+  const transport::BackgroundThread behindTheCaller;
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return (!queue_.empty() && !busy_) || closing_; });

@@ -16,10 +16,11 @@ namespace {
 using namespace std::chrono_literals;
 namespace tcp = transport::tcp;
 
-// With a core for everybody, spinning through a peer's short delay is cheaper than being woken;
-// with fewer cores than processes the one that spins keeps the other from getting on.
-constexpr auto kSpinWithCores = 100us;
-constexpr auto kSpinWithout = 2us;
+// With a core for everybody, spinning through a peer's delay is cheaper than being woken: workers
+// of one step differ by some hundred microseconds. With fewer cores than processes the one that
+// spins keeps the other from getting on.
+constexpr transport::Spin kSpinWithCores = {.caller = 1000us, .background = 100us};
+constexpr transport::Spin kSpinWithout = {.caller = 2us, .background = 2us};
 
 tcp::Wire tcpWire(Wire wire) { return wire == Wire::kTcp ? tcp::Wire::kTls : tcp::Wire::kPlain; }
 
@@ -36,9 +37,12 @@ std::string_view key(Wire wire) { return wire == Wire::kShm ? "shm" : "tcp"; }
 
 }  // namespace
 
-std::chrono::microseconds spinOf(const Config& config, const Place& place) {
+transport::Spin spinOf(const Config& config, const Place& place) {
   const auto wanted = config.integer("spin_us");
-  if (wanted >= 0) return std::chrono::microseconds(wanted);
+  if (wanted >= 0) {
+    return {.caller = std::chrono::microseconds(wanted),
+            .background = std::chrono::microseconds(wanted)};
+  }
   return place.localSize <= usableCpus() ? kSpinWithCores : kSpinWithout;
 }
 

@@ -1,7 +1,6 @@
 // From a place in a job to a transport that reaches its other processes.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <string>
 
@@ -25,7 +24,7 @@ enum class Wire { kShm, kTcp, kTcpPlain };
 Result<Wire> chooseWire(const Config& config, const Place& place);
 
 // How long a wait spins before it sleeps, by the setting `spin_us` or the cores at hand.
-std::chrono::microseconds spinOf(const Config& config, const Place& place);
+transport::Spin spinOf(const Config& config, const Place& place);
 
 struct Connection {
   rendezvous::Membership membership;

@@ -1,10 +1,11 @@
 // What a backend needs to know to take its place in a job.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "transport/spin.h"
 
 namespace colla::transport {
 
@@ -30,8 +31,8 @@ struct Options {
   std::string jobId;        // Tells this job's processes from another job's.
   std::string secret;       // The job's key material, at least 32 bytes; empty: none.
   Identity identity;
-  std::chrono::microseconds spin{20};  // Before a wait sleeps.
-  int connections = 1;                 // TCP connections per pair.
+  Spin spin;
+  int connections = 1;  // TCP connections per pair.
 };
 
 }  // namespace colla::transport

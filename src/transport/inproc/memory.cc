@@ -63,7 +63,7 @@ Status InprocMemory::wait(std::span<const int> peers, Ready ready, const void* c
   const auto over = [&] { return ready(context) || lost() != peers.end(); };
 
   Doorbell& bell = board_.seat(options_.self).bell;
-  std::chrono::nanoseconds spin = options_.spin;
+  std::chrono::nanoseconds spin = options_.spin.here();
   while (!bell.wait(over, spin, deadline.remaining()) && !deadline.expired()) spin = {};
 
   // A peer may have stored the last word before it left: `gone` is looked at before `ready`.

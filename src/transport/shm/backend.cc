@@ -224,7 +224,7 @@ void ShmBackend::sleep(std::span<Watch> watches, Deadline until) {
              return static_cast<RingStream*>(watch.stream)->ready(watch.write);
            });
   };
-  ownBell().wait(news, std::min<std::chrono::nanoseconds>(options_.spin, until.remaining()),
+  ownBell().wait(news, std::min<std::chrono::nanoseconds>(options_.spin.here(), until.remaining()),
                  until.remaining(slice_.load()));
   wakesSeen_ = wakes_.load();
   for (Watch& watch : watches) {
@@ -321,7 +321,7 @@ void ShmBackend::notify(std::span<const int> peers) {
 Status ShmBackend::wait(std::span<const int> peers, Ready ready, const void* context,
                         Deadline deadline) {
   const auto isReady = [&] { return ready(context); };
-  std::chrono::nanoseconds spin = options_.spin;
+  std::chrono::nanoseconds spin = options_.spin.here();
   while (true) {
     if (ownBell().wait(isReady, spin, deadline.remaining(kLongestSlice))) return {};
     spin = {};

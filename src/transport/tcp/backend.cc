@@ -152,7 +152,7 @@ void TcpBackend::sleep(std::span<Watch> watches, Deadline until) {
     const timespec timeout{seconds.count(), (limit - seconds).count()};
     return ppoll(polled_.data(), polled_.size(), &timeout, nullptr);
   };
-  const Deadline spin = Deadline::after(options_.spin).earlier(until);
+  const Deadline spin = Deadline::after(options_.spin.here()).earlier(until);
   int count = look(0ns);
   while (count == 0 && !spin.expired()) count = look(0ns);
   if (count == 0) count = look(until.remaining());

@@ -1,0 +1,16 @@
+#include "transport/spin.h"
+
+namespace colla::transport {
+namespace {
+
+// Of the thread alone: a parameter would have to pass through every collective to reach the wait.
+thread_local bool inBackground = false;
+
+}  // namespace
+
+std::chrono::nanoseconds Spin::here() const { return inBackground ? background : caller; }
+
+BackgroundThread::BackgroundThread() { inBackground = true; }
+BackgroundThread::~BackgroundThread() { inBackground = false; }
+
+}  // namespace colla::transport
