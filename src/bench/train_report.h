@@ -10,14 +10,14 @@
 namespace colla::bench {
 
 struct TrainMeasurement {
-  std::string system;  // "torch", "ddp", "colla-1", "colla-2", "colla-2-off", "colla-2x1".
+  std::string system;  // "torch", "ddp", "colla-1", "colla-2", "colla-2x1".
   std::string model;
   std::int64_t batch = 0;  // Of all workers together.
   int workers = 0;
   double stepSeconds = 0;    // Of one global batch: the median over the rounds.
   double loss = 0;           // By which the systems were checked against each other.
   std::size_t pssBytes = 0;  // Of the worker that had most, at its highest.
-  // How much longer a step takes because of the exchange of gradients, where it was measured.
+  // How much longer a step takes because the workers exchange anything, where it was measured.
   std::optional<double> exposedSeconds;
   int rounds = 0;
   long steps = 0;  // In a row, timed together, in each round.

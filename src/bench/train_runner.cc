@@ -170,9 +170,9 @@ Result<std::vector<TrainMeasurement>> measureTraining(Coordinator& coordinator,
                                                       const TrainRunnerOptions& options) {
   COLLA_TRY_ASSIGN(auto measurements, Runner(coordinator, point, options).measure(systems));
   const auto on = std::ranges::find(measurements, "colla-2", &TrainMeasurement::system);
-  const auto off = std::ranges::find(measurements, "colla-2-off", &TrainMeasurement::system);
-  if (on != measurements.end() && off != measurements.end()) {
-    on->exposedSeconds = on->stepSeconds - off->stepSeconds;
+  const auto alone = std::ranges::find(measurements, "colla-2x1", &TrainMeasurement::system);
+  if (on != measurements.end() && alone != measurements.end()) {
+    on->exposedSeconds = on->stepSeconds - alone->stepSeconds;
   }
   return measurements;
 }

@@ -33,7 +33,7 @@ double stepSeconds(const std::vector<double>& workers, long steps, bool independ
 Status checkLosses(const std::vector<TrainMeasurement>& measurements);
 
 // All of `systems` (already started) at one point. Fills exposedSeconds of "colla-2" where
-// "colla-2-off" was measured too.
+// "colla-2x1" was measured too.
 Result<std::vector<TrainMeasurement>> measureTraining(Coordinator& coordinator,
                                                       const std::vector<TrainSystem>& systems,
                                                       const TrainPoint& point,

@@ -8,17 +8,9 @@
 #include "bench/systems.h"
 
 namespace colla::bench {
-namespace {
-
-constexpr char kWithoutExchange[] = "colla-2-off";
-
-}  // namespace
 
 std::vector<TrainSystem> collaTrainSystems() {
-  return {{"colla-1", 1, false},
-          {"colla-2", 2, false},
-          {kWithoutExchange, 2, false},
-          {"colla-2x1", 2, true}};
+  return {{"colla-1", 1, false}, {"colla-2", 2, false}, {"colla-2x1", 2, true}};
 }
 
 TrainSystem peerTrainSystem(const std::string& name) {
@@ -32,12 +24,8 @@ SystemSpec startColla(Coordinator& coordinator, const TrainSystem& system,
     const Stage stage{coordinator, np, Net::kShm, nullptr};
     return collaJob(stage, name, "shm", [&](int rank, ProcessSpec& process) {
       process.name = fmt::format("{} rank {}", system.name, first + rank);
-      process.program = {program,
-                         coordinator.socketPath(),
-                         system.name,
-                         fmt::format("{}", first + rank),
-                         fmt::format("{}", system.workers),
-                         system.name == kWithoutExchange ? "off" : "on"};
+      process.program = {program, coordinator.socketPath(), system.name,
+                         fmt::format("{}", first + rank), fmt::format("{}", system.workers)};
       process.environment["OMP_NUM_THREADS"] = std::string("1");
     });
   };

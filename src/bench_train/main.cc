@@ -1,5 +1,4 @@
-// colla-bench-train SOCKET SYSTEM RANK NP EXCHANGE: one worker, for `colla bench train`, which
-// starts it. EXCHANGE is "on" or "off".
+// colla-bench-train SOCKET SYSTEM RANK NP: one worker, for `colla bench train`, which starts it.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -18,7 +17,7 @@ colla::Status serve(const std::vector<std::string>& arguments) {
                                        .np = std::atoi(arguments[3].c_str())};
   COLLA_TRY_ASSIGN(const auto job,
                    colla::Job::init({.torchVersion = TORCH_VERSION, .settings = {}}));
-  colla::bench::ReplicaTrainee trainee(*job, place, arguments[4] == "on");
+  colla::bench::ReplicaTrainee trainee(*job, place);
   return serveTrainAgent(place, trainee);
 }
 
@@ -26,7 +25,7 @@ colla::Status serve(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (arguments.size() != 5) {
+  if (arguments.size() != 4) {
     std::fprintf(stderr, "colla-bench-train: it is a part of colla bench train, which starts it\n");
     return 2;
   }

@@ -87,8 +87,7 @@ struct ReplicaTrainee::Training {
   std::int64_t step = 0;
 };
 
-ReplicaTrainee::ReplicaTrainee(Job& job, const AgentPlace& place, bool exchange)
-    : job_(job), place_(place), exchange_(exchange) {}
+ReplicaTrainee::ReplicaTrainee(Job& job, const AgentPlace& place) : job_(job), place_(place) {}
 
 ReplicaTrainee::~ReplicaTrainee() = default;
 
@@ -121,7 +120,6 @@ Result<double> ReplicaTrainee::verify(long steps) {
   // Workers of their own have the whole batch here: their halves would give them other losses.
   const double loss = begin(job_.size(), job_.rank())->train(steps);
   training_ = begin(place_.np, place_.rank);
-  training_->replica.reducer().setExchange(exchange_);
   return loss;
 }
 

@@ -20,8 +20,8 @@ namespace colla::bench {
 class ReplicaTrainee : public Trainee {
  public:
   // Worker place.rank of place.np, each with its share of every batch. They are one job, or each is
-  // a job of its own. `exchange` false: gradients stay where they are while it is measured.
-  ReplicaTrainee(Job& job, const AgentPlace& place, bool exchange);
+  // a job of its own.
+  ReplicaTrainee(Job& job, const AgentPlace& place);
   ~ReplicaTrainee() override;
 
   Status prepare(const TrainPoint& point) override;
@@ -35,7 +35,6 @@ class ReplicaTrainee : public Trainee {
 
   Job& job_;
   const AgentPlace place_;
-  const bool exchange_;
   TrainPoint point_;
   MakeModel model_;
   std::shared_ptr<const Dataset> data_;

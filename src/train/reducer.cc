@@ -227,7 +227,7 @@ void Reducer::complete(SharedBucket& bucket) {
 // thread: most while backward runs, and those that some worker has no gradients for at its end, so
 // that every worker has started the same ones when the step's other exchanges follow.
 void Reducer::startReady() {
-  if (job_.size() == 1 || !exchange_) return;
+  if (job_.size() == 1) return;
   while (started_ + 1 < buckets_.size() && buckets_[started_]->ready) {
     SharedBucket& bucket = *buckets_[started_++];
     bucket.handle = job_.world().async([this, &bucket](Group&) { return exchange(bucket); });
@@ -264,12 +264,7 @@ void Reducer::finish() {
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     SharedBucket& bucket = *buckets_[i];
     COLLA_CHECK(bucket.ready);
-    Status done;
-    if (bucket.handle) {
-      done = bucket.handle->wait();
-    } else if (exchange_) {
-      done = exchange(bucket);
-    }
+    const Status done = bucket.handle ? bucket.handle->wait() : exchange(bucket);
     if (status.ok()) status = done;
     bucket.handle.reset();
     bucket.ready = false;

@@ -63,8 +63,6 @@ class Reducer {
   void finish();
   // After finish(): the sum; undefined when no slice had a value that counts.
   const torch::Tensor& sum(int entry) const { return sums_[entry]; }
-  // With the exchange switched off every worker keeps its own partial sum: for measuring alone.
-  void setExchange(bool on) { exchange_ = on; }
 
   const std::vector<Entry>& entries() const { return entries_; }
   const SliceRange& slices() const { return range_; }
@@ -96,7 +94,6 @@ class Reducer {
   std::size_t started_ = 0;  // Buckets under way, in order.
   std::vector<int> ready_;   // Entries in the order of readiness.
   enum class Order { kUnknown, kSeen, kLearned } order_ = Order::kUnknown;
-  bool exchange_ = true;
 };
 
 }  // namespace colla::train

@@ -1,4 +1,6 @@
 // A program as a user writes one, with small models: ./train_program MODEL FLAGS…
+#include <unistd.h>
+
 #include <cstdio>
 #include <string>
 
@@ -63,6 +65,18 @@ struct Lstm : torch::nn::Module {
   torch::nn::Linear out{nullptr};
 };
 
+// Never comes to the end of its first step.
+struct Endless : torch::nn::Module {
+  Endless() { out = register_module("out", torch::nn::Linear(784, 10)); }
+  torch::Tensor forward(const torch::Tensor& x) {
+    std::puts("in the first step");
+    std::fflush(stdout);
+    while (true) pause();
+    return out(x.flatten(1));
+  }
+  torch::nn::Linear out{nullptr};
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -76,6 +90,8 @@ int main(int argc, char** argv) {
   } else if (model == "wide") {
     task.model = [] { return colla::classifier(std::make_shared<Wide>()); };
     task.optimizer = colla::Sgd{.lr = 0.01};
+  } else if (model == "endless") {
+    task.model = [] { return colla::classifier(std::make_shared<Endless>()); };
   } else if (model == "conv") {
     task.model = [] { return colla::classifier(std::make_shared<Conv>()); };
     task.optimizer = colla::Sgd{.lr = 0.05, .momentum = 0.9};

@@ -162,6 +162,20 @@ TEST_P(InterruptTest, SavesAndLeaves) {
   EXPECT_EQ(differencesAt(run, scratch.at("whole"), reached + 3), "");
 }
 
+// The step that the first Ctrl-C waits for does not end.
+TEST_P(InterruptTest, ASecondOneLeavesAtOnce) {
+  Words words = {"endless", "--no-eval"};
+  words.insert(words.end(), GetParam().begin(), GetParam().end());
+  launch::CollaProcess process(words, programOptions());
+  ASSERT_TRUE(process.says("in the first step")) << process.err();
+  // Two signals that are pending at once are one: the second is sent until it has been heard.
+  EXPECT_TRUE(launch::eventually([&] {
+    kill(process.pid(), SIGINT);
+    return process.gone();
+  })) << process.err();
+  EXPECT_EQ(process.wait(), 130) << process.err();
+}
+
 INSTANTIATE_TEST_SUITE_P(Strategies, InterruptTest,
                          testing::Values(Words{"--np", "1"},
                                          Words{"--strategy", "mirrored", "--np", "2"},
