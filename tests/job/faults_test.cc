@@ -94,7 +94,7 @@ void knock(std::uint16_t port, const std::string& bytes) {
 // Strangers at the door: refused, logged once for each kind, and the job goes on.
 TEST(StrangersTest, TheJobGoesOn) {
   for (const char* transport : {"tcp", "tcp-plain"}) {
-    Processes job(2, {COLLA_MEMBER, "allreduce", "3000", "200000", "60000"},
+    Processes job(2, {COLLA_MEMBER, "allreduce", "1000", "200000", "60000"},
                   {{"COLLA_TRANSPORT", transport}});
     ASSERT_TRUE(job.says(0, "going"));
     const auto ports = job.ports(0);

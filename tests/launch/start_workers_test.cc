@@ -15,6 +15,7 @@ namespace colla::launch {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -73,7 +74,8 @@ TEST(StartWorkers, RefusesWhatMakesNoSenseInOneLine) {
   EXPECT_THAT(slices.err(), StartsWith("launch_self_starter: --slices is 3, but 4 workers need"));
   CollaProcess threads({"--np", "2", "thread"}, starter());
   EXPECT_EQ(threads.wait(), 2);
-  EXPECT_THAT(threads.err(), HasSubstr("this process has 2 threads already"));
+  // A sanitizer may have one of its own.
+  EXPECT_THAT(threads.err(), ContainsRegex("this process has [23] threads already"));
 }
 
 TEST(StartWorkers, ReportsWhoFailedAndHow) {
