@@ -1,13 +1,14 @@
 // Sleeping until another thread or process has changed something in memory that both see.
 //
-// The waiter spins for a while, then announces that it sleeps and asks the kernel to wake it
-// (futex). The one who changes something makes its change visible and rings: when nobody sleeps
-// that costs one fence and one load.
+// The waiter spins for a while, soon yielding to others, then announces that it sleeps and asks the
+// kernel to wake it (futex). The one who changes something makes its change visible and rings: when
+// nobody sleeps that costs one fence and one load.
 //
 // Lives in shared memory: plain layout, zero is a valid start.
 #pragma once
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,6 +25,8 @@ inline void relaxCpu() {
   __builtin_ia32_pause();
 #endif
 }
+
+inline constexpr std::chrono::microseconds kSpinWithoutYield{20};
 
 struct alignas(64) Doorbell {
   std::atomic<std::uint32_t> rings;
@@ -43,13 +46,16 @@ struct alignas(64) Doorbell {
   template <typename Ready>
   bool wait(const Ready& ready, std::chrono::nanoseconds spin, std::chrono::nanoseconds sleep) {
     constexpr int kLooksPerClock = 32;  // Reading the clock costs about as much as these.
-    const auto end = std::chrono::steady_clock::now() + spin;
-    do {
+    const auto start = std::chrono::steady_clock::now();
+    for (auto waited = start - start; waited <= spin;
+         waited = std::chrono::steady_clock::now() - start) {
+      // On a busy machine the one that is waited for may need this core.
+      if (waited > kSpinWithoutYield) sched_yield();
       for (int i = 0; i < kLooksPerClock; ++i) {
         if (ready()) return true;
         relaxCpu();
       }
-    } while (std::chrono::steady_clock::now() < end);
+    }
 
     const std::uint32_t seen = rings.load(std::memory_order_acquire);
     sleepers.fetch_add(1, std::memory_order_relaxed);

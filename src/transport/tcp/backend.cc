@@ -1,6 +1,7 @@
 #include "transport/tcp/backend.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -154,7 +155,10 @@ void TcpBackend::sleep(std::span<Watch> watches, Deadline until) {
   };
   const Deadline spin = Deadline::after(options_.spin.here()).earlier(until);
   int count = look(0ns);
-  while (count == 0 && !spin.expired()) count = look(0ns);
+  while (count == 0 && !spin.expired()) {
+    sched_yield();
+    count = look(0ns);
+  }
   if (count == 0) count = look(until.remaining());
   if (count <= 0) return;
 
