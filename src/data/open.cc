@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "colla/dataset.h"
+#include "data/image/cifar.h"
 #include "data/image/mnist.h"
 #include "data/read_options.h"
 
@@ -30,7 +31,21 @@ DatasetResult openMnistFolder(std::string_view folder, Part part, const ReadOpti
   return data::openMnist(std::string(folder), part, options);
 }
 
+template <data::Cifar which>
+DatasetResult openCifarFolder(std::string_view folder, Part part, const ReadOptions& options) {
+  COLLA_TRY(data::checkOptions(folder, options, {.images = true}));
+  return data::openCifar(which, std::string(folder), part, options);
+}
+template <data::Cifar which>
+bool looksLikeCifarFolder(const std::string& folder) {
+  return data::looksLikeCifar(which, folder);
+}
+
 constexpr std::array kKinds = {
+    Kind{"cifar10", "cifar10:FOLDER or the FOLDER alone (binary or Python version)",
+         openCifarFolder<data::Cifar::k10>, looksLikeCifarFolder<data::Cifar::k10>},
+    Kind{"cifar100", "cifar100:FOLDER or the FOLDER alone", openCifarFolder<data::Cifar::k100>,
+         looksLikeCifarFolder<data::Cifar::k100>},
     Kind{"mnist", "mnist:FOLDER or the FOLDER alone (MNIST, Fashion-MNIST)", openMnistFolder,
          data::looksLikeMnist},
     Kind{"synthetic:captions", "synthetic:captions[:SAMPLES]", data::openSyntheticCaptions,
