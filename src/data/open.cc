@@ -11,6 +11,7 @@
 #include "data/image/cifar.h"
 #include "data/image/mnist.h"
 #include "data/read_options.h"
+#include "data/sequence/proteins.h"
 
 namespace colla {
 namespace {
@@ -41,6 +42,11 @@ bool looksLikeCifarFolder(const std::string& folder) {
   return data::looksLikeCifar(which, folder);
 }
 
+DatasetResult openProteinFiles(std::string_view path, Part part, const ReadOptions& options) {
+  COLLA_TRY(data::checkOptions(path, options, {.length = true}));
+  return data::openProteins(std::string(path), part, options);
+}
+
 constexpr std::array kKinds = {
     Kind{"cifar10", "cifar10:FOLDER or the FOLDER alone (binary or Python version)",
          openCifarFolder<data::Cifar::k10>, looksLikeCifarFolder<data::Cifar::k10>},
@@ -48,6 +54,8 @@ constexpr std::array kKinds = {
          looksLikeCifarFolder<data::Cifar::k100>},
     Kind{"mnist", "mnist:FOLDER or the FOLDER alone (MNIST, Fashion-MNIST)", openMnistFolder,
          data::looksLikeMnist},
+    Kind{"proteins", "proteins:FOLDER or FILE (label<TAB>sequence, or FASTA)", openProteinFiles,
+         data::looksLikeProteins},
     Kind{"synthetic:captions", "synthetic:captions[:SAMPLES]", data::openSyntheticCaptions,
          nullptr},
     Kind{"synthetic:cifar10", "synthetic:cifar10[:SAMPLES]", data::openSyntheticCifar10, nullptr},
