@@ -12,6 +12,7 @@
 #include "data/image/mnist.h"
 #include "data/read_options.h"
 #include "data/sequence/proteins.h"
+#include "data/sparse/libsvm.h"
 
 namespace colla {
 namespace {
@@ -47,11 +48,17 @@ DatasetResult openProteinFiles(std::string_view path, Part part, const ReadOptio
   return data::openProteins(std::string(path), part, options);
 }
 
+DatasetResult openLibsvmFile(std::string_view file, Part part, const ReadOptions& options) {
+  COLLA_TRY(data::checkOptions(file, options, {}));
+  return data::openLibsvm(std::string(file), part);
+}
+
 constexpr std::array kKinds = {
     Kind{"cifar10", "cifar10:FOLDER or the FOLDER alone (binary or Python version)",
          openCifarFolder<data::Cifar::k10>, looksLikeCifarFolder<data::Cifar::k10>},
     Kind{"cifar100", "cifar100:FOLDER or the FOLDER alone", openCifarFolder<data::Cifar::k100>,
          looksLikeCifarFolder<data::Cifar::k100>},
+    Kind{"libsvm", "libsvm:FILE (and FILE.t for the test)", openLibsvmFile, nullptr},
     Kind{"mnist", "mnist:FOLDER or the FOLDER alone (MNIST, Fashion-MNIST)", openMnistFolder,
          data::looksLikeMnist},
     Kind{"proteins", "proteins:FOLDER or FILE (label<TAB>sequence, or FASTA)", openProteinFiles,
