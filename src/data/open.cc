@@ -13,6 +13,7 @@
 #include "data/read_options.h"
 #include "data/sequence/proteins.h"
 #include "data/sparse/libsvm.h"
+#include "data/text/text_files.h"
 
 namespace colla {
 namespace {
@@ -53,6 +54,11 @@ DatasetResult openLibsvmFile(std::string_view file, Part part, const ReadOptions
   return data::openLibsvm(std::string(file), part);
 }
 
+DatasetResult openTextFiles(std::string_view path, Part part, const ReadOptions& options) {
+  COLLA_TRY(data::checkOptions(path, options, {.length = true, .vocabulary = true}));
+  return data::openText(std::string(path), part, options);
+}
+
 constexpr std::array kKinds = {
     Kind{"cifar10", "cifar10:FOLDER or the FOLDER alone (binary or Python version)",
          openCifarFolder<data::Cifar::k10>, looksLikeCifarFolder<data::Cifar::k10>},
@@ -72,6 +78,7 @@ constexpr std::array kKinds = {
     Kind{"synthetic:lr", "synthetic:lr[:SAMPLESxFEATURES]", data::openSyntheticLr, nullptr},
     Kind{"synthetic:mnist", "synthetic:mnist[:SAMPLES]", data::openSyntheticMnist, nullptr},
     Kind{"synthetic:text", "synthetic:text[:WORDS[xVOCABULARY]]", data::openSyntheticText, nullptr},
+    Kind{"text", "text:FOLDER or FILE", openTextFiles, data::looksLikeText},
 };
 
 std::string whatThereIs() {
