@@ -9,6 +9,7 @@
 
 #include "colla/dataset.h"
 #include "data/image/cifar.h"
+#include "data/image/folder.h"
 #include "data/image/mnist.h"
 #include "data/read_options.h"
 #include "data/sequence/proteins.h"
@@ -44,6 +45,11 @@ bool looksLikeCifarFolder(const std::string& folder) {
   return data::looksLikeCifar(which, folder);
 }
 
+DatasetResult openImageFolder(std::string_view folder, Part part, const ReadOptions& options) {
+  COLLA_TRY(data::checkOptions(folder, options, {.images = true}));
+  return data::openImages(std::string(folder), part, options);
+}
+
 DatasetResult openProteinFiles(std::string_view path, Part part, const ReadOptions& options) {
   COLLA_TRY(data::checkOptions(path, options, {.length = true}));
   return data::openProteins(std::string(path), part, options);
@@ -64,6 +70,8 @@ constexpr std::array kKinds = {
          openCifarFolder<data::Cifar::k10>, looksLikeCifarFolder<data::Cifar::k10>},
     Kind{"cifar100", "cifar100:FOLDER or the FOLDER alone", openCifarFolder<data::Cifar::k100>,
          looksLikeCifarFolder<data::Cifar::k100>},
+    Kind{"images", "images:FOLDER or the FOLDER alone (a folder of JPEG or PNG files per class)",
+         openImageFolder, data::looksLikeImages},
     Kind{"libsvm", "libsvm:FILE (and FILE.t for the test)", openLibsvmFile, nullptr},
     Kind{"mnist", "mnist:FOLDER or the FOLDER alone (MNIST, Fashion-MNIST)", openMnistFolder,
          data::looksLikeMnist},
