@@ -12,6 +12,7 @@
 #include "data/image/folder.h"
 #include "data/image/mnist.h"
 #include "data/read_options.h"
+#include "data/record/captions.h"
 #include "data/sequence/proteins.h"
 #include "data/sparse/libsvm.h"
 #include "data/text/text_files.h"
@@ -50,6 +51,12 @@ DatasetResult openImageFolder(std::string_view folder, Part part, const ReadOpti
   return data::openImages(std::string(folder), part, options);
 }
 
+DatasetResult openCaptionsFolder(std::string_view folder, Part part, const ReadOptions& options) {
+  COLLA_TRY(
+      data::checkOptions(folder, options, {.images = true, .length = true, .vocabulary = true}));
+  return data::openCaptions(std::string(folder), part, options);
+}
+
 DatasetResult openProteinFiles(std::string_view path, Part part, const ReadOptions& options) {
   COLLA_TRY(data::checkOptions(path, options, {.length = true}));
   return data::openProteins(std::string(path), part, options);
@@ -66,6 +73,8 @@ DatasetResult openTextFiles(std::string_view path, Part part, const ReadOptions&
 }
 
 constexpr std::array kKinds = {
+    Kind{"captions", "captions:FOLDER or the FOLDER alone (made by colla data captions)",
+         openCaptionsFolder, data::looksLikeCaptions},
     Kind{"cifar10", "cifar10:FOLDER or the FOLDER alone (binary or Python version)",
          openCifarFolder<data::Cifar::k10>, looksLikeCifarFolder<data::Cifar::k10>},
     Kind{"cifar100", "cifar100:FOLDER or the FOLDER alone", openCifarFolder<data::Cifar::k100>,

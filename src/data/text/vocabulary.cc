@@ -4,6 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -53,6 +56,25 @@ Result<Vocabulary> Vocabulary::parse(std::span<const std::byte> file, std::strin
 std::int32_t Vocabulary::number(std::string_view word) const {
   const auto found = numbers_.find(word);
   return found == numbers_.end() ? kUnknownWord : found->second;
+}
+
+Status writeVocabulary(std::span<const std::string> words, const std::string& path) {
+  const std::string unfinished = path + ".unfinished";
+  const auto failure = [&path] {
+    return Status(StatusCode::kIo, fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+  };
+  std::FILE* const file = std::fopen(unfinished.c_str(), "we");
+  if (file == nullptr) return failure();
+  bool written = true;
+  for (const std::string& word : words) {
+    written = written && std::fwrite(word.data(), 1, word.size(), file) == word.size() &&
+              std::fputc('\n', file) != EOF;
+  }
+  Status status = written ? Status() : failure();
+  if (std::fclose(file) != 0 && status.ok()) status = failure();
+  if (status.ok() && std::rename(unfinished.c_str(), path.c_str()) != 0) status = failure();
+  if (!status.ok()) std::remove(unfinished.c_str());
+  return status;
 }
 
 void WordCounter::add(std::string_view word) {

@@ -40,6 +40,10 @@ class Vocabulary {
   std::unordered_map<std::string, std::int32_t, TextHash, std::equal_to<>> numbers_;
 };
 
+// Writes a file that Vocabulary::load() reads: under another name first, so that it is there whole
+// or not at all.
+Status writeVocabulary(std::span<const std::string> words, const std::string& path);
+
 // Counts words, and makes a vocabulary of the frequent ones. Not thread safe.
 class WordCounter {
  public:
