@@ -1,6 +1,7 @@
 #include "base/crc32c.h"
 
 #include <array>
+#include <bit>
 #include <cstring>
 
 #if defined(__x86_64__)
@@ -50,6 +51,10 @@ std::uint32_t crc32c(std::span<const std::byte> data, std::uint32_t crc) {
   if (__builtin_cpu_supports("sse4.2")) return ~extendSse42(data, ~crc);
 #endif
   return ~extendTable(data, ~crc);
+}
+
+std::uint32_t maskedCrc32c(std::span<const std::byte> data) {
+  return std::rotr(crc32c(data), 15) + 0xa282ead8U;
 }
 
 }  // namespace colla

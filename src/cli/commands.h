@@ -8,6 +8,7 @@ namespace colla::cli {
 
 // 1 means that the two differ; 2 is for all errors.
 int compareCommand(const Arguments& arguments);
+int dataCommand(const Arguments& arguments);
 // 1 means that the bits differ, or that it could not be found out.
 int demoCommand(const Arguments& arguments);
 int evalCommand(const Arguments& arguments);

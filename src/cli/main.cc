@@ -21,6 +21,7 @@ struct Command {
 constexpr std::array kCommands = {
     Command{"bench", "measure, and compare with other systems", bench::benchCommand},
     Command{"compare", "tell whether two checkpoints have the same bits", compareCommand},
+    Command{"data", "look at data sets, and make some", dataCommand},
     Command{"demo", "train with every strategy, and prove that the bits are equal", demoCommand},
     Command{"eval", "evaluate a checkpoint", evalCommand},
     Command{"inspect", "show what is in a checkpoint", inspectCommand},
@@ -42,6 +43,7 @@ void printOverview() {
       "\nexamples:\n"
       "  colla demo                            see what Colla does, in a minute\n"
       "  colla train mlp --np 2 --epochs 3     train with two workers\n"
+      "  colla data info synthetic:cifar10     what a data set has\n"
       "  colla run -np 2 -- ./program          a program as two processes of one job\n"
       "  colla bench collectives               Colla beside Gloo and Open MPI\n"
       "  colla bench train                     Colla beside PyTorch\n"

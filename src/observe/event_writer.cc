@@ -5,8 +5,8 @@
 //   data       length bytes
 //   crc        4 bytes, of the data
 //
-// all little-endian. Checksums are CRC-32C, rotated and shifted so that checksums of data that
-// holds checksums stay good. The first Event holds the version of the format and nothing else.
+// all little-endian. Checksums are CRC-32C, masked. The first Event holds the version of
+// the format and nothing else.
 #include "observe/event_writer.h"
 
 #include <fmt/format.h>
@@ -43,8 +43,7 @@ double seconds(WallTime time) {
 }
 
 std::uint32_t maskedCrc(std::string_view bytes) {
-  const std::uint32_t crc = crc32c(std::as_bytes(std::span(bytes.data(), bytes.size())));
-  return std::rotr(crc, 15) + 0xa282ead8U;
+  return maskedCrc32c(std::as_bytes(std::span(bytes.data(), bytes.size())));
 }
 
 template <typename T>

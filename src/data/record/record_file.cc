@@ -1,0 +1,128 @@
+#include "data/record/record_file.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/crc32c.h"
+#include "data/file.h"
+
+namespace colla::data {
+namespace {
+
+constexpr std::int64_t kHeader = 12;
+constexpr std::int64_t kFooter = 4;
+
+// As much as there is of it.
+Result<std::size_t> readAt(int file, std::int64_t offset, std::span<std::byte> bytes,
+                           const std::string& path) {
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t got = ::pread(file, bytes.data() + done, bytes.size() - done,
+                                static_cast<off_t>(offset + static_cast<std::int64_t>(done)));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return readFailure(path, errno);
+    if (got == 0) break;
+    done += got;
+  }
+  return done;
+}
+
+}  // namespace
+
+Result<RecordFile> RecordFile::open(std::string path) {
+  COLLA_TRY_ASSIGN(OpenFile file, openFile(path));
+  RecordFile records(std::move(path), std::move(file.descriptor));
+  COLLA_TRY(records.scan(file.size));
+  return records;
+}
+
+Status RecordFile::scan(std::int64_t fileSize) {
+  begins_.push_back(0);
+  while (begins_.back() < fileSize) {
+    const std::int64_t begin = begins_.back();
+    const std::int64_t index = size();
+    std::array<std::byte, kHeader> header{};
+    COLLA_TRY_ASSIGN(const std::size_t got, readAt(file_.get(), begin, header, path_));
+    if (got < header.size()) return wrong(index, "the file ends inside of it");
+    ByteReader reader(header);
+    const auto length = reader.number<std::uint64_t>();
+    if (reader.number<std::uint32_t>() != maskedCrc32c(std::span(header).first<8>())) {
+      return wrong(index, index == 0 ? "no TFRecord file, or damaged at its beginning"
+                                     : "its length is damaged (CRC)");
+    }
+    const std::int64_t room = fileSize - begin - kHeader - kFooter;
+    if (room < 0 || length > static_cast<std::uint64_t>(room)) {
+      return wrong(index, "the file ends inside of it");
+    }
+    begins_.push_back(begin + kHeader + static_cast<std::int64_t>(length) + kFooter);
+  }
+  if (size() > 0) return {};
+  return {StatusCode::kIo, fmt::format("{}: the file is empty", path_)};
+}
+
+Result<std::vector<std::byte>> RecordFile::read(std::int64_t index) const {
+  const std::int64_t begin = begins_[index] + kHeader;
+  std::vector<std::byte> bytes(begins_[index + 1] - begin);
+  COLLA_TRY_ASSIGN(const std::size_t got, readAt(file_.get(), begin, bytes, path_));
+  if (got < bytes.size()) return wrong(index, "the file has become shorter");
+  std::uint32_t crc = 0;
+  std::memcpy(&crc, bytes.data() + bytes.size() - kFooter, sizeof(crc));
+  bytes.resize(bytes.size() - kFooter);
+  if (crc != maskedCrc32c(bytes)) return wrong(index, "its data is damaged (CRC)");
+  return bytes;
+}
+
+Status RecordFile::wrong(std::int64_t index, std::string_view what) const {
+  return {StatusCode::kIo, fmt::format("{}: record {}: {}", path_, index, what)};
+}
+
+Result<RecordWriter> RecordWriter::create(std::string path) {
+  RecordWriter writer(std::move(path), nullptr);
+  writer.file_ = std::fopen(writer.unfinished().c_str(), "wbe");
+  if (writer.file_ == nullptr) return writer.failure();
+  return writer;
+}
+
+RecordWriter::RecordWriter(RecordWriter&& other) noexcept
+    : path_(std::move(other.path_)), file_(std::exchange(other.file_, nullptr)) {}
+
+RecordWriter::~RecordWriter() {
+  if (file_ == nullptr) return;
+  std::fclose(file_);
+  std::error_code ignored;
+  std::filesystem::remove(unfinished(), ignored);
+}
+
+Status RecordWriter::failure() const {
+  return {StatusCode::kIo, fmt::format("cannot write {}: {}", path_, std::strerror(errno))};
+}
+
+Status RecordWriter::append(std::span<const std::byte> record) {
+  ByteWriter header;
+  header.number(static_cast<std::uint64_t>(record.size()));
+  header.number(maskedCrc32c(header.bytes()));
+  const std::uint32_t crc = maskedCrc32c(record);
+  const bool written =
+      std::fwrite(header.bytes().data(), 1, header.bytes().size(), file_) == kHeader &&
+      std::fwrite(record.data(), 1, record.size(), file_) == record.size() &&
+      std::fwrite(&crc, 1, sizeof(crc), file_) == sizeof(crc);
+  return written ? Status() : failure();
+}
+
+Status RecordWriter::close() {
+  const bool flushed = std::fflush(file_) == 0 && ::fsync(::fileno(file_)) == 0;
+  if (!flushed) return failure();
+  if (std::fclose(std::exchange(file_, nullptr)) != 0) return failure();
+  if (std::rename(unfinished().c_str(), path_.c_str()) != 0) return failure();
+  return {};
+}
+
+}  // namespace colla::data

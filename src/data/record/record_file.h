@@ -1,0 +1,70 @@
+// TFRecord files: records of bytes, each with its length and checksums.
+//
+//   length     8 bytes
+//   crc        4 bytes, of the length
+//   data       length bytes
+//   crc        4 bytes, of the data
+//
+// all little-endian; checksums are CRC-32C, masked.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "colla/status.h"
+
+namespace colla::data {
+
+// Records by number. Immutable after opening and thread safe; move only.
+class RecordFile {
+ public:
+  // Looks for the records: reads and checks their lengths, not their data. kNotFound where there is
+  // no such file, kIo, with the file and the record, where it is damaged or empty.
+  static Result<RecordFile> open(std::string path);
+
+  const std::string& path() const { return path_; }
+  std::int64_t size() const { return static_cast<std::int64_t>(begins_.size()) - 1; }
+  // Record `index`, its checksum checked.
+  Result<std::vector<std::byte>> read(std::int64_t index) const;
+  // "FILE: record 3: what", for errors in a record's contents.
+  Status wrong(std::int64_t index, std::string_view what) const;
+
+ private:
+  RecordFile(std::string path, UniqueFd file) : path_(std::move(path)), file_(std::move(file)) {}
+  Status scan(std::int64_t fileSize);
+
+  std::string path_;
+  UniqueFd file_;
+  std::vector<std::int64_t> begins_;  // Of records, and the end of the last.
+};
+
+// Writes a file beside its final name, which it gets when it is complete. Move only, not thread
+// safe.
+class RecordWriter {
+ public:
+  static Result<RecordWriter> create(std::string path);
+  RecordWriter(RecordWriter&& other) noexcept;
+  RecordWriter& operator=(RecordWriter&&) = delete;
+  // Removes what close() did not finish.
+  ~RecordWriter();
+
+  Status append(std::span<const std::byte> record);
+  // Everything is on disk, under its name.
+  Status close();
+
+ private:
+  RecordWriter(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
+  Status failure() const;
+  std::string unfinished() const { return path_ + ".unfinished"; }
+
+  std::string path_;
+  std::FILE* file_;  // Null once closed.
+};
+
+}  // namespace colla::data

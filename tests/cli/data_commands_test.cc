@@ -1,0 +1,135 @@
+// `colla data` as users call it: what it prints, where, and exit codes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "data/files.h"
+#include "data/pictures.h"
+
+namespace colla::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+class DataCommandsTest : public ::testing::Test {
+ protected:
+  data::TestFolder folder_;
+  Outcome colla(const std::string& arguments) const { return runColla(folder_.path(), arguments); }
+  std::string textOf(const std::string& name) const {
+    std::ifstream file(folder_.path() + "/" + name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+};
+
+TEST_F(DataCommandsTest, InfoTellsWhatThereIs) {
+  const Outcome outcome = colla("data info synthetic:cifar10:60 --size 40x20");
+  EXPECT_EQ(outcome.exitCode, 0) << outcome.error;
+  EXPECT_THAT(
+      outcome.out,
+      AllOf(StartsWith("synthetic:cifar10, train part: 60 samples of image float32 3x40x20, "
+                       "label int64 (10 classes)\n"),
+            HasSubstr("synthetic:cifar10, test part: 10 samples"),
+            HasSubstr("\nfield  type     shape    smallest  largest")));
+  EXPECT_THAT(outcome.error, IsEmpty());
+}
+
+TEST_F(DataCommandsTest, InfoAsJson) {
+  folder_.write("train.tsv", "0\tACD\n2\tWWWW\n");
+  const Outcome outcome = colla("data info proteins:. --length 4 --json --speed");
+  ASSERT_EQ(outcome.exitCode, 0) << outcome.error;
+  const auto json = nlohmann::json::parse(outcome.out, nullptr, false);
+  EXPECT_EQ(json["train"]["samples"], 2);
+  EXPECT_EQ(json["train"]["classes"], 3);
+  EXPECT_EQ(json["train"]["symbols"], 25);
+  EXPECT_EQ(json["train"]["fields"][0]["name"], "sequence");
+  EXPECT_EQ(json["train"]["fields"][0]["shape"][0], 4);
+  EXPECT_EQ(json["train"]["fields"][0]["largest"], 19);  // W
+  EXPECT_EQ(json["train"]["fields"][1]["mean"], 1);
+  EXPECT_GT(json["train"]["samples_per_second"], 0);
+  EXPECT_TRUE(json["test"].is_null());
+}
+
+// Contract: one line on standard error; 2 for usage, 1 for what is wrong with the data.
+TEST_F(DataCommandsTest, ErrorsAreOneLine) {
+  const auto check = [this](const std::string& arguments, int exitCode, const std::string& text) {
+    const Outcome outcome = colla(arguments);
+    EXPECT_EQ(outcome.exitCode, exitCode) << arguments;
+    EXPECT_THAT(outcome.out, IsEmpty());
+    EXPECT_THAT(outcome.error, AllOf(HasSubstr(text), EndsWith("\n")));
+    EXPECT_EQ(std::ranges::count(outcome.error, '\n'), 1) << outcome.error;
+  };
+  check("data", 2, "no command given");
+  check("data nothing", 2, "there is no command \"nothing\"");
+  check("data info", 2, "NAME is required");
+  check("data info synthetic:mnist:60 --size big", 2, "--size is big");
+  check("data info nothing", 1, "\"nothing\" is neither a data set nor a folder");
+  check("data info synthetic:lr:6x5 --size 8x8", 1, "has no images to scale to 8x8");
+  folder_.write("train.tsv", "0\tACD\nx\tACD\n");
+  check("data info proteins:.", 1, "./train.tsv:2: \"x\" is no label");
+  check("data vocab none.txt", 2, "--out is required");
+  check("data vocab none.txt --out v.txt", 1, "cannot read none.txt: No such file");
+  folder_.write("empty.txt", "\n");
+  check("data vocab empty.txt --out v.txt", 1, "empty.txt has no words");
+  check("data vocab empty.txt --out v.txt --min-count 0", 2, "--min-count");
+  folder_.write("text.txt", "a b\n");
+  check("data vocab text.txt --out none/v.txt", 1, "cannot write none/v.txt");
+  check("data captions --images . --out o", 2, "--annotations is required");
+  check("data captions --images . --out o --annotations a.json --test-share 2", 2, "--test-share");
+  check("data captions --images . --out o --annotations a.json", 1, "cannot read a.json");
+}
+
+TEST_F(DataCommandsTest, VocabMakesWhatTextNeeds) {
+  folder_.write("train.txt", "the cat sat on the mat .\nthe cat , the dog\n");
+  folder_.write("test.txt", "the dog sat on the sofa\n");
+  const Outcome outcome = colla("data vocab . --out vocab.txt --words 7 --min-count 2");
+  EXPECT_EQ(outcome.exitCode, 0) << outcome.error;
+  EXPECT_EQ(outcome.out, "vocab.txt: 6 words; the text has 12, of which 8 are different\n");
+  EXPECT_EQ(textOf("vocab.txt"), "<pad>\n<s>\n</s>\n<unk>\nthe\ncat\n");
+  const Outcome info = colla("data info . --length 3");
+  EXPECT_EQ(info.exitCode, 0) << info.error;
+  EXPECT_THAT(info.out, AllOf(HasSubstr("train part of . (42.9 % of its words are not in the "
+                                        "vocabulary): 4 samples of words int64 3"),
+                              HasSubstr("(6 classes)")));
+}
+
+TEST_F(DataCommandsTest, CaptionsMakesADataSet) {
+  std::filesystem::create_directory(folder_.path() + "/images");
+  for (const char* name : {"a", "b", "c"}) {
+    folder_.write("images/" + std::string(name) + ".jpg",
+                  data::jpegOf(data::plain({8, 8}, 10, 20, 30)));
+  }
+  folder_.write("notes.json", R"({"images": [{"id": 1, "file_name": "a.jpg"},
+      {"id": 2, "file_name": "b.jpg"}, {"id": 3, "file_name": "c.jpg"}], "annotations": [
+      {"image_id": 1, "caption": "A dog."}, {"image_id": 2, "caption": "A dog?"}]})");
+  const Outcome outcome = colla(
+      "data captions --images images --annotations notes.json --out made --min-count 1 "
+      "--test-share 0.5");
+  EXPECT_EQ(outcome.exitCode, 0) << outcome.error;
+  EXPECT_EQ(outcome.out,
+            "made: 1 images to train with, 1 to test with, 2 captions, 7 words\n"
+            "1 images have no caption and were left out\n");
+  EXPECT_THAT(outcome.error, IsEmpty());
+  const Outcome info = colla("data info made --size 4");
+  EXPECT_THAT(info.out, HasSubstr("test part of made: 1 samples of image float32 3x4x4, caption "
+                                  "int64 ?, length int64 (7 classes)"));
+}
+
+TEST_F(DataCommandsTest, HelpTellsWhatThereIs) {
+  const Outcome help = colla("data --help");
+  EXPECT_EQ(help.exitCode, 0);
+  EXPECT_THAT(help.out, AllOf(HasSubstr("info"), HasSubstr("vocab"), HasSubstr("captions")));
+  for (const char* command : {"info", "vocab", "captions"}) {
+    EXPECT_EQ(colla("data " + std::string(command) + " --help").exitCode, 0);
+  }
+  EXPECT_THAT(colla("--help").out, HasSubstr("data"));
+}
+
+}  // namespace
+}  // namespace colla::cli
