@@ -12,7 +12,7 @@
 #include <numeric>
 
 #include "colla/random.h"
-#include "data/synthetic.h"
+#include "data/synthetic/synthetic.h"
 
 namespace colla::bench {
 namespace {

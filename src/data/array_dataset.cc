@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "data/gather.h"
+#include "data/indices.h"
 
 namespace colla {
 namespace {
@@ -25,7 +26,8 @@ bool areConsecutive(std::span<const std::int64_t> indices) {
 
 Result<std::shared_ptr<const ArrayDataset>> ArrayDataset::create(std::string title,
                                                                  std::vector<ArrayField> fields,
-                                                                 std::int64_t classes) {
+                                                                 std::int64_t classes,
+                                                                 std::int64_t symbols) {
   const auto refuse = [&title](std::string why) {
     return Status(StatusCode::kInvalidArgument, fmt::format("data set {}: {}", title, why));
   };
@@ -43,11 +45,12 @@ Result<std::shared_ptr<const ArrayDataset>> ArrayDataset::create(std::string tit
     }
   }
   return std::shared_ptr<const ArrayDataset>(
-      new ArrayDataset(std::move(title), std::move(fields), classes));
+      new ArrayDataset(std::move(title), std::move(fields), classes, symbols));
 }
 
-ArrayDataset::ArrayDataset(std::string title, std::vector<ArrayField> fields, std::int64_t classes)
-    : title_(std::move(title)), fields_(std::move(fields)), classes_(classes) {}
+ArrayDataset::ArrayDataset(std::string title, std::vector<ArrayField> fields, std::int64_t classes,
+                           std::int64_t symbols)
+    : title_(std::move(title)), fields_(std::move(fields)), classes_(classes), symbols_(symbols) {}
 
 std::vector<Field> ArrayDataset::fields() const {
   std::vector<Field> fields;
@@ -58,12 +61,7 @@ std::vector<Field> ArrayDataset::fields() const {
 }
 
 Result<Batch> ArrayDataset::read(std::span<const std::int64_t> indices, Random& /*random*/) const {
-  for (const std::int64_t index : indices) {
-    if (index < 0 || index >= size()) {
-      return {StatusCode::kInvalidArgument,
-              fmt::format("data set {}: there is no sample {}; it has {}", title_, index, size())};
-    }
-  }
+  COLLA_TRY(data::checkIndices(title_, indices, size()));
   const bool consecutive = areConsecutive(indices);
   Batch batch;
   batch.reserve(fields_.size());

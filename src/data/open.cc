@@ -1,22 +1,21 @@
+#include "data/synthetic/open.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <charconv>
 #include <filesystem>
-#include <optional>
 #include <system_error>
 
 #include "colla/dataset.h"
-#include "data/mnist.h"
-#include "data/synthetic.h"
+#include "data/image/cifar.h"
+#include "data/image/mnist.h"
+#include "data/read_options.h"
 
 namespace colla {
 namespace {
 
-using DatasetResult = Result<std::shared_ptr<const Dataset>>;
+using data::DatasetResult;
 
 // How a data set is named: "NAME" or "NAME:ARGUMENT". A new reader is one more row.
 struct Kind {
@@ -27,63 +26,37 @@ struct Kind {
   bool (*recognises)(const std::string& folder);
 };
 
-std::optional<std::int64_t> parseCount(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1) return std::nullopt;
-  return value;
+DatasetResult openMnistFolder(std::string_view folder, Part part, const ReadOptions& options) {
+  COLLA_TRY(data::checkOptions(folder, options, {.images = true}));
+  return data::openMnist(std::string(folder), part, options);
 }
 
-Status wrongSize(std::string_view name, std::string_view size, std::string_view wanted) {
-  return {StatusCode::kInvalidArgument,
-          fmt::format("{}:{}: the size is to be {}", name, size, wanted)};
+template <data::Cifar which>
+DatasetResult openCifarFolder(std::string_view folder, Part part, const ReadOptions& options) {
+  COLLA_TRY(data::checkOptions(folder, options, {.images = true}));
+  return data::openCifar(which, std::string(folder), part, options);
 }
-
-// Half of the machine's memory is the limit: the operating system would promise more, and end the
-// process once it is used.
-Status checkFits(std::string_view name, std::int64_t samples, std::int64_t sampleBytes) {
-  const std::int64_t limit = std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE) / 2;
-  if (samples <= limit / sampleBytes) return {};
-  return {StatusCode::kNoMemory,
-          fmt::format("{} with {} samples of {} bytes does not fit into half of this machine's "
-                      "memory ({} MiB); choose a smaller size",
-                      name, samples, sampleBytes, limit >> 20)};
-}
-
-// As MNIST has it: one sample to test with for six to train with.
-std::int64_t samplesIn(Part part, std::int64_t train) {
-  return part == Part::kTrain ? train : std::max<std::int64_t>(1, train / 6);
-}
-
-DatasetResult openSyntheticMnist(std::string_view size, Part part, const ReadOptions& /*options*/) {
-  const auto samples = size.empty() ? 60'000 : parseCount(size);
-  if (!samples) return wrongSize("synthetic:mnist", size, "a number of samples");
-  COLLA_TRY(checkFits("synthetic:mnist", *samples, 28 * 28 + 8));
-  return data::syntheticMnist(samplesIn(part, *samples), part);
-}
-
-DatasetResult openSyntheticLr(std::string_view size, Part part, const ReadOptions& /*options*/) {
-  const std::string_view text = size.empty() ? "10000x10000" : size;
-  const std::size_t cross = std::min(text.find('x'), text.size());
-  const auto samples = parseCount(text.substr(0, cross));
-  const auto features = parseCount(text.substr(std::min(cross + 1, text.size())));
-  // A row of more than 4 GiB is a mistake, and its bytes are to be counted without overflow.
-  if (!samples || !features || *features > std::int64_t{1} << 30) {
-    return wrongSize("synthetic:lr", size, "SAMPLESxFEATURES, such as 1000x500");
-  }
-  COLLA_TRY(checkFits("synthetic:lr", *samples, *features * 4 + 8));
-  return data::syntheticLr(samplesIn(part, *samples), *features, part);
-}
-
-DatasetResult openMnistFolder(std::string_view folder, Part part, const ReadOptions& /*options*/) {
-  return data::openMnist(std::string(folder), part);
+template <data::Cifar which>
+bool looksLikeCifarFolder(const std::string& folder) {
+  return data::looksLikeCifar(which, folder);
 }
 
 constexpr std::array kKinds = {
+    Kind{"cifar10", "cifar10:FOLDER or the FOLDER alone (binary or Python version)",
+         openCifarFolder<data::Cifar::k10>, looksLikeCifarFolder<data::Cifar::k10>},
+    Kind{"cifar100", "cifar100:FOLDER or the FOLDER alone", openCifarFolder<data::Cifar::k100>,
+         looksLikeCifarFolder<data::Cifar::k100>},
     Kind{"mnist", "mnist:FOLDER or the FOLDER alone (MNIST, Fashion-MNIST)", openMnistFolder,
          data::looksLikeMnist},
-    Kind{"synthetic:lr", "synthetic:lr[:SAMPLESxFEATURES]", openSyntheticLr, nullptr},
-    Kind{"synthetic:mnist", "synthetic:mnist[:SAMPLES]", openSyntheticMnist, nullptr},
+    Kind{"synthetic:captions", "synthetic:captions[:SAMPLES]", data::openSyntheticCaptions,
+         nullptr},
+    Kind{"synthetic:cifar10", "synthetic:cifar10[:SAMPLES]", data::openSyntheticCifar10, nullptr},
+    Kind{"synthetic:gpcr", "synthetic:gpcr[:SAMPLES]", data::openSyntheticGpcr, nullptr},
+    Kind{"synthetic:libsvm", "synthetic:libsvm[:SAMPLESxFEATURES]", data::openSyntheticLibsvm,
+         nullptr},
+    Kind{"synthetic:lr", "synthetic:lr[:SAMPLESxFEATURES]", data::openSyntheticLr, nullptr},
+    Kind{"synthetic:mnist", "synthetic:mnist[:SAMPLES]", data::openSyntheticMnist, nullptr},
+    Kind{"synthetic:text", "synthetic:text[:WORDS[xVOCABULARY]]", data::openSyntheticText, nullptr},
 };
 
 std::string whatThereIs() {

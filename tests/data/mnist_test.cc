@@ -1,4 +1,4 @@
-#include "data/mnist.h"
+#include "data/image/mnist.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "data/idx.h"
+#include "data/image/idx.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;

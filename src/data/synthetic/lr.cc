@@ -3,14 +3,11 @@
 #include <vector>
 
 #include "colla/array_dataset.h"
-#include "data/synthetic.h"
+#include "data/synthetic/streams.h"
+#include "data/synthetic/synthetic.h"
 
 namespace colla::data {
 namespace {
-
-// Streams of the seed: one for the hidden weights, one per sample of each part.
-constexpr std::uint64_t kWeights = 0;
-constexpr std::uint64_t streamOf(Part part) { return part == Part::kTrain ? 1 : 2; }
 
 // Uniform noise in [-1, 1) has a standard deviation of 1/sqrt(3). Shifts of two of those along a
 // vector of `features` weights of one size; sqrt and division are the same everywhere.
@@ -30,7 +27,7 @@ Result<std::shared_ptr<const Dataset>> syntheticLr(std::int64_t samples, std::in
   COLLA_TRY_ASSIGN(const Array rows, Array::allocate(DataType::kFloat32, {samples, features}));
   COLLA_TRY_ASSIGN(const Array labels, Array::allocate(DataType::kInt64, {samples}));
 
-  Random hidden(seed, kWeights, 0);
+  Random hidden(seed, kHidden, 0);
   const float size = weightSize(features);
   std::vector<float> weights(features);
   for (float& weight : weights) weight = hidden.below(2) == 0 ? -size : size;
@@ -51,8 +48,7 @@ Result<std::shared_ptr<const Dataset>> syntheticLr(std::int64_t samples, std::in
       row[j] = noiseOf(static_cast<std::uint32_t>(random.next())) + side * weights[j];
     }
   }
-  std::string title = "synthetic:lr, " + std::string(toString(part)) + " part";
-  COLLA_TRY_ASSIGN(auto dataset, ArrayDataset::create(std::move(title),
+  COLLA_TRY_ASSIGN(auto dataset, ArrayDataset::create(syntheticTitle("lr", part),
                                                       {{"features", rows}, {"label", labels}}, 2));
   return std::shared_ptr<const Dataset>(std::move(dataset));
 }

@@ -1,4 +1,4 @@
-#include "data/idx.h"
+#include "data/image/idx.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "data/mnist.h"
+#include "data/image/mnist.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 #include <system_error>
 #include <utility>
 
-#include "colla/array_dataset.h"
 #include "data/file.h"
-#include "data/idx.h"
+#include "data/image/idx.h"
+#include "data/image/image_dataset.h"
 
 namespace colla::data {
 namespace {
@@ -75,7 +75,8 @@ bool looksLikeMnist(const std::string& folder) {
          findFile(folder, Part::kTest, "images", 3).has_value();
 }
 
-Result<std::shared_ptr<const Dataset>> openMnist(const std::string& folder, Part part) {
+Result<std::shared_ptr<const Dataset>> openMnist(const std::string& folder, Part part,
+                                                 const ReadOptions& options) {
   COLLA_TRY_ASSIGN(const NamedArray images, readPart(folder, part, "images", 3));
   COLLA_TRY_ASSIGN(const NamedArray labels, readPart(folder, part, "labels", 1));
   if (images.array.rows() != labels.array.rows()) {
@@ -88,10 +89,8 @@ Result<std::shared_ptr<const Dataset>> openMnist(const std::string& folder, Part
   // With its channel, as convolutions want it.
   const Array pixels = Array::view(images.array.owner(), images.array.data(), DataType::kUInt8,
                                    {shape[0], 1, shape[1], shape[2]});
-  COLLA_TRY_ASSIGN(auto dataset,
-                   ArrayDataset::create(fmt::format("{} part of {}", toString(part), folder),
-                                        {{"image", pixels, true}, {"label", classes}}, kClasses));
-  return std::shared_ptr<const Dataset>(std::move(dataset));
+  return imageDataset(fmt::format("{} part of {}", toString(part), folder), pixels, classes,
+                      kClasses, part, options);
 }
 
 }  // namespace colla::data

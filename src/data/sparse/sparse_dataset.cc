@@ -1,0 +1,77 @@
+#include "data/sparse/sparse_dataset.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "data/indices.h"
+
+namespace colla::data {
+namespace {
+
+class SparseDataset : public Dataset {
+ public:
+  SparseDataset(std::string title, SparseRows rows, std::int64_t features, std::int64_t classes)
+      : title_(std::move(title)), rows_(std::move(rows)), features_(features), classes_(classes) {}
+
+  std::int64_t size() const override { return rows_.size(); }
+  std::vector<Field> fields() const override {
+    return {{"feature", DataType::kInt64, {-1}},
+            {"value", DataType::kFloat32, {-1}},
+            {"label", DataType::kInt64, {}}};
+  }
+  std::int64_t classes() const override { return classes_; }
+  std::int64_t symbols() const override { return features_; }
+  bool inMemory() const override { return true; }
+  Result<Batch> read(std::span<const std::int64_t> indices, Random& random) const override;
+  std::string describe() const override {
+    return fmt::format("{}: {}, {} features of which {:.1f} are not zero", title_,
+                       describeSamples(*this), features_,
+                       static_cast<double>(rows_.features.size()) / static_cast<double>(size()));
+  }
+
+ private:
+  std::string title_;
+  SparseRows rows_;
+  std::int64_t features_;
+  std::int64_t classes_;
+  mutable ArrayPool pool_;
+};
+
+Result<Batch> SparseDataset::read(std::span<const std::int64_t> indices, Random& /*random*/) const {
+  COLLA_TRY(checkIndices(title_, indices, size()));
+  std::int64_t longest = 1;
+  for (const std::int64_t index : indices) {
+    longest = std::max(longest, rows_.begins[index + 1] - rows_.begins[index]);
+  }
+  const auto count = static_cast<std::int64_t>(indices.size());
+  COLLA_TRY_ASSIGN(Array features, pool_.allocate(DataType::kInt64, {count, longest}));
+  COLLA_TRY_ASSIGN(Array values, pool_.allocate(DataType::kFloat32, {count, longest}));
+  COLLA_TRY_ASSIGN(Array labels, pool_.allocate(DataType::kInt64, {count}));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t begin = rows_.begins[indices[i]];
+    const std::int64_t length = rows_.begins[indices[i] + 1] - begin;
+    const auto featureRow = features.as<std::int64_t>().subspan(i * longest, longest);
+    const auto valueRow = values.as<float>().subspan(i * longest, longest);
+    std::copy_n(rows_.features.begin() + begin, length, featureRow.begin());
+    std::copy_n(rows_.values.begin() + begin, length, valueRow.begin());
+    std::ranges::fill(featureRow.subspan(length), 0);
+    std::ranges::fill(valueRow.subspan(length), 0.0F);
+    labels.as<std::int64_t>()[i] = rows_.labels[indices[i]];
+  }
+  return Batch{std::move(features), std::move(values), std::move(labels)};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Dataset>> sparseDataset(std::string title, SparseRows rows,
+                                                     std::int64_t features, std::int64_t classes) {
+  if (rows.size() == 0) {
+    return {StatusCode::kInvalidArgument, fmt::format("data set {}: has no samples", title)};
+  }
+  return std::shared_ptr<const Dataset>(
+      std::make_shared<SparseDataset>(std::move(title), std::move(rows), features, classes));
+}
+
+}  // namespace colla::data
