@@ -15,7 +15,7 @@
 namespace colla::models {
 
 // A batch of sequences, as all convolutions of a model share it. To be used by one thread.
-class LetterBatch : public c10::intrusive_ptr_target {
+class LetterBatch : public torch::CustomClassHolder {
  public:
   // `sequence` is uint8, samples x length; windows are no longer than `longest`. Throws
   // colla::Error for numbers that are no letters.

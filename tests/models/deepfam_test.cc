@@ -168,6 +168,25 @@ TEST_P(DeepFamTest, LossIsThatOfThePublishedModel) {
                    logits.argmax(1).eq(label).to(torch::kFloat64).mean().item<double>());
 }
 
+// A small one, in seconds; chance would be a 48th.
+TEST_P(DeepFamTest, Learns) {
+  Values values = defaults(deepfam().flags);
+  values["windows"] = "8,12";
+  values["filters"] = "128";
+  values["hidden"] = "100";
+  values["norm"] = GetParam();
+  Task task = valueOrThrow(makeTask(deepfam(), values, "synthetic:gpcr:1500", Part::kTrain));
+  task.optimizer = Adam{.lr = 3e-3};
+  task.batch = 25;
+  TrainOptions options;
+  options.epochs = 8;
+  options.quiet = true;
+  options.threads = 1;
+  const auto summary = Trainer(std::move(task)).run(options);
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_GT(summary->test->metrics.at(0), 0.9);
+}
+
 // The statistics that a step keeps are those of libtorch's BatchNorm1d, and an evaluation uses
 // them.
 TEST(DeepFamNormTest, EvaluatesWithKeptStatistics) {
