@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <new>
 #include <vector>
 
 #include "base/check.h"
@@ -25,15 +24,24 @@ class Table {
   explicit Table(std::int64_t window)
       : window_(window), rows_(static_cast<std::size_t>(window * kLetters)) {}
 
-  // Of `count` filters; the lanes behind them get zeros.
+  // Of `count` filters; the lanes behind them get what the last one has.
   void fill(const T* weight, std::int64_t count) {
-    for (int lane = 0; lane < kLanes<T>; ++lane) {
-      const T* const filter = lane < count ? weight + lane * kClasses * window_ : nullptr;
-      for (int letter = 0; letter < kLetters; ++letter) {
-        const Shares shares = sharesOf(letter);
-        for (std::int64_t k = 0; k < window_; ++k) {
-          rows_[static_cast<std::size_t>(k * kLetters + letter)].lane[lane] =
-              filter == nullptr ? T{0} : worth(filter + k, shares);
+    const T* filters[kLanes<T>];
+    for (std::int64_t lane = 0; lane < kLanes<T>; ++lane) {
+      filters[lane] = weight + std::min(lane, count - 1) * kClasses * window_;
+    }
+    for (int letter = 0; letter < kLetters; ++letter) {
+      const Shares shares = sharesOf(letter);
+      if (shares.count == 0) continue;  // Zero from the beginning.
+      const std::int64_t first = shares.classes[0] * window_;
+      const std::int64_t second = shares.classes[shares.count - 1] * window_;
+      for (std::int64_t k = 0; k < window_; ++k) {
+        Row& row = rows_[static_cast<std::size_t>(k * kLetters + letter)];
+        for (int lane = 0; lane < kLanes<T>; ++lane) row.lane[lane] = filters[lane][first + k];
+        if (shares.count == 1) continue;
+        // Halving is exact, so that two halves are rounded once, where they meet.
+        for (int lane = 0; lane < kLanes<T>; ++lane) {
+          row.lane[lane] = T{0.5} * row.lane[lane] + T{0.5} * filters[lane][second + k];
         }
       }
     }
@@ -44,15 +52,6 @@ class Table {
   struct alignas(kRowBytes) Row {
     T lane[kLanes<T>];
   };
-
-  // Halving is exact, so that two halves are rounded once, where they meet.
-  T worth(const T* place, const Shares& shares) const {
-    T sum = 0;
-    for (int i = 0; i < shares.count; ++i) {
-      sum += static_cast<T>(shares.weight) * place[shares.classes[i] * window_];
-    }
-    return sum;
-  }
 
   const std::int64_t window_;
   std::vector<Row> rows_;
@@ -73,7 +72,7 @@ void maxConvolution(const Letters& letters, const T* weight, std::int64_t filter
     bool broken[kLanes<T>] = {};
     for (std::int64_t lane = 0; lane < count; ++lane) {
       const T* const filter = weight + (first + lane) * perFilter;
-      broken[lane] = std::any_of(filter, filter + perFilter, [](T x) { return std::isnan(x); });
+      for (std::int64_t i = 0; i < perFilter; ++i) broken[lane] |= std::isnan(filter[i]);
     }
     for (std::int64_t i = 0; i < letters.samples(); ++i) {
       // Behind the letters all windows are worth the same: the first of them stands for the rest.
