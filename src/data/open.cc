@@ -9,8 +9,12 @@
 
 #include "colla/dataset.h"
 #include "data/image/cifar.h"
+#include "data/image/folder.h"
 #include "data/image/mnist.h"
 #include "data/read_options.h"
+#include "data/sequence/proteins.h"
+#include "data/sparse/libsvm.h"
+#include "data/text/text_files.h"
 
 namespace colla {
 namespace {
@@ -41,13 +45,38 @@ bool looksLikeCifarFolder(const std::string& folder) {
   return data::looksLikeCifar(which, folder);
 }
 
+DatasetResult openImageFolder(std::string_view folder, Part part, const ReadOptions& options) {
+  COLLA_TRY(data::checkOptions(folder, options, {.images = true}));
+  return data::openImages(std::string(folder), part, options);
+}
+
+DatasetResult openProteinFiles(std::string_view path, Part part, const ReadOptions& options) {
+  COLLA_TRY(data::checkOptions(path, options, {.length = true}));
+  return data::openProteins(std::string(path), part, options);
+}
+
+DatasetResult openLibsvmFile(std::string_view file, Part part, const ReadOptions& options) {
+  COLLA_TRY(data::checkOptions(file, options, {}));
+  return data::openLibsvm(std::string(file), part);
+}
+
+DatasetResult openTextFiles(std::string_view path, Part part, const ReadOptions& options) {
+  COLLA_TRY(data::checkOptions(path, options, {.length = true, .vocabulary = true}));
+  return data::openText(std::string(path), part, options);
+}
+
 constexpr std::array kKinds = {
     Kind{"cifar10", "cifar10:FOLDER or the FOLDER alone (binary or Python version)",
          openCifarFolder<data::Cifar::k10>, looksLikeCifarFolder<data::Cifar::k10>},
     Kind{"cifar100", "cifar100:FOLDER or the FOLDER alone", openCifarFolder<data::Cifar::k100>,
          looksLikeCifarFolder<data::Cifar::k100>},
+    Kind{"images", "images:FOLDER or the FOLDER alone (a folder of JPEG or PNG files per class)",
+         openImageFolder, data::looksLikeImages},
+    Kind{"libsvm", "libsvm:FILE (and FILE.t for the test)", openLibsvmFile, nullptr},
     Kind{"mnist", "mnist:FOLDER or the FOLDER alone (MNIST, Fashion-MNIST)", openMnistFolder,
          data::looksLikeMnist},
+    Kind{"proteins", "proteins:FOLDER or FILE (label<TAB>sequence, or FASTA)", openProteinFiles,
+         data::looksLikeProteins},
     Kind{"synthetic:captions", "synthetic:captions[:SAMPLES]", data::openSyntheticCaptions,
          nullptr},
     Kind{"synthetic:cifar10", "synthetic:cifar10[:SAMPLES]", data::openSyntheticCifar10, nullptr},
@@ -57,6 +86,7 @@ constexpr std::array kKinds = {
     Kind{"synthetic:lr", "synthetic:lr[:SAMPLESxFEATURES]", data::openSyntheticLr, nullptr},
     Kind{"synthetic:mnist", "synthetic:mnist[:SAMPLES]", data::openSyntheticMnist, nullptr},
     Kind{"synthetic:text", "synthetic:text[:WORDS[xVOCABULARY]]", data::openSyntheticText, nullptr},
+    Kind{"text", "text:FOLDER or FILE", openTextFiles, data::looksLikeText},
 };
 
 std::string whatThereIs() {

@@ -57,6 +57,13 @@ void Resizer::resize(const ImageView& image, float* result, std::vector<float>& 
 void Resizer::resizeRow(const float* row, float* result) const {
   const std::int64_t taps = horizontal_.taps;
   const float* weight = horizontal_.weights.data();
+  if (taps == 2) {  // Enlarging. The same sums as below, without a loop in the loop.
+    for (std::int64_t x = 0; x < to_.width; ++x, weight += 2) {
+      const float* pixel = row + horizontal_.first[x];
+      result[x] = pixel[0] * weight[0] + pixel[1] * weight[1];
+    }
+    return;
+  }
   for (std::int64_t x = 0; x < to_.width; ++x, weight += taps) {
     const float* pixel = row + horizontal_.first[x];
     float sum = pixel[0] * weight[0];
@@ -71,6 +78,13 @@ void Resizer::resizeColumns(const float* rows, float* result) const {
   for (std::int64_t y = 0; y < to_.height; ++y, result += width) {
     const float* row = rows + vertical_.first[y] * width;
     const float* weight = vertical_.weights.data() + y * taps;
+    if (taps == 2) {  // As above.
+      const float* below = row + width;
+      for (std::int64_t x = 0; x < width; ++x) {
+        result[x] = std::min(row[x] * weight[0] + below[x] * weight[1], 1.0F);
+      }
+      continue;
+    }
     for (std::int64_t x = 0; x < width; ++x) result[x] = row[x] * weight[0];
     for (std::int64_t tap = 1; tap < taps; ++tap) {
       row += width;

@@ -15,6 +15,10 @@ void SequenceRows::add(std::span<const std::uint8_t> letters, std::int64_t label
   letters_.resize(labels_.size() * length_, kPadding);
 }
 
+void SequenceRows::relabel(std::span<const std::int64_t> classes) {
+  for (std::int64_t& label : labels_) label = classes[label];
+}
+
 Result<std::shared_ptr<const Dataset>> SequenceRows::dataset(std::string title,
                                                              std::int64_t classes) const {
   COLLA_TRY_ASSIGN(const Array sequences, Array::allocate(DataType::kUInt8, {size(), length_}));

@@ -26,6 +26,8 @@ class SequenceRows {
   std::int64_t size() const { return static_cast<std::int64_t>(labels_.size()); }
   // `letters` are numbers as in sequence/letters.h.
   void add(std::span<const std::uint8_t> letters, std::int64_t label);
+  // Replaces each label by what stands in its place in `classes`.
+  void relabel(std::span<const std::int64_t> classes);
 
   // Fields sequence (uint8) and label; kInvalidArgument where there are no rows.
   Result<std::shared_ptr<const Dataset>> dataset(std::string title, std::int64_t classes) const;

@@ -1,0 +1,133 @@
+#include "data/text/text_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "data/text/line_file.h"
+#include "data/text/text_dataset.h"
+#include "data/text/tokens.h"
+#include "data/text/words.h"
+
+namespace colla::data {
+namespace {
+
+std::vector<std::string> filesOf(const std::string& folder, Part part) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), last; !error && entry != last;
+       entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->path().extension() == ".txt" &&
+        entry->path().stem().string().find(toString(part)) != std::string::npos &&
+        std::filesystem::is_regular_file(entry->path(), ignored)) {
+      files.push_back(entry->path().string());
+    }
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+bool isFolder(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+Result<std::vector<std::string>> findFiles(const std::string& path, Part part) {
+  if (!isFolder(path)) return std::vector<std::string>{path};
+  auto files = filesOf(path, part);
+  if (!files.empty()) return files;
+  return {StatusCode::kNotFound,
+          fmt::format("there is no .txt file with \"{}\" in its name in {}; put one there, or name "
+                      "a file",
+                      toString(part), path)};
+}
+
+Result<Vocabulary> findVocabulary(const std::string& path, const ReadOptions& options) {
+  if (!options.vocabulary.empty()) return Vocabulary::load(options.vocabulary);
+  const std::filesystem::path folder =
+      isFolder(path) ? std::filesystem::path(path) : std::filesystem::path(path).parent_path();
+  const std::string file = (folder / "vocab.txt").string();
+  auto vocabulary = Vocabulary::load(file);
+  if (vocabulary.ok() || vocabulary.status().code() != StatusCode::kNotFound) return vocabulary;
+  // Not kNotFound: that would be taken for a missing part.
+  return Status(StatusCode::kInvalidArgument,
+                fmt::format("{} has no vocabulary; make one with: colla data vocab {} --out {}",
+                            path, path, file));
+}
+
+struct Numbered {
+  std::vector<std::int32_t> words;
+  std::int64_t unknown = 0;
+};
+
+// Lines that begin in [begin, end) of the file's size, in tenths.
+Status addFile(const std::string& path, const Vocabulary& vocabulary, std::int64_t begin,
+               std::int64_t end, Numbered& text) {
+  COLLA_TRY_ASSIGN(LineFile file, LineFile::open(path));
+  const std::int64_t from = file.size() / 10 * begin;
+  const std::int64_t to = end == 10 ? file.size() : file.size() / 10 * end;
+  while (true) {
+    COLLA_TRY_ASSIGN(const bool more, file.next());
+    if (!more || file.position() >= to) return {};
+    if (file.position() < from) continue;
+    const std::size_t before = text.words.size();
+    forEachWord(file.line(), [&](std::string_view word) {
+      text.words.push_back(vocabulary.number(word));
+      text.unknown += text.words.back() == kUnknownWord ? 1 : 0;
+    });
+    if (text.words.size() > before) text.words.push_back(kSentenceEnd);
+  }
+}
+
+}  // namespace
+
+bool looksLikeText(const std::string& folder) {
+  return !filesOf(folder, Part::kTrain).empty() || !filesOf(folder, Part::kTest).empty();
+}
+
+Result<std::shared_ptr<const Dataset>> openText(const std::string& path, Part part,
+                                                const ReadOptions& options) {
+  COLLA_TRY_ASSIGN(const auto files, findFiles(path, part));
+  COLLA_TRY_ASSIGN(const Vocabulary vocabulary, findVocabulary(path, options));
+  const bool one = !isFolder(path);
+  Numbered text;
+  for (const std::string& file : files) {
+    const std::int64_t begin = one && part == Part::kTest ? 9 : 0;
+    const std::int64_t end = one && part == Part::kTrain ? 9 : 10;
+    COLLA_TRY(addFile(file, vocabulary, begin, end, text));
+  }
+  const double words = std::max<double>(1, static_cast<double>(text.words.size()));
+  std::string title =
+      fmt::format("{} part of {} ({:.1f} % of its words are not in the vocabulary)", toString(part),
+                  path, 100 * static_cast<double>(text.unknown) / words);
+  return textDataset(std::move(title), std::move(text.words), vocabulary.size(), options.length);
+}
+
+Status countWords(const std::string& path, WordCounter& counter, const TextProgress& progress) {
+  COLLA_TRY_ASSIGN(const auto files, findFiles(path, Part::kTrain));
+  std::int64_t all = 0;
+  std::vector<LineFile> open;
+  for (const std::string& file : files) {
+    COLLA_TRY_ASSIGN(LineFile opened, LineFile::open(file));
+    all += opened.size();
+    open.push_back(std::move(opened));
+  }
+  constexpr std::int64_t kLines = 10'000;
+  std::int64_t before = 0;
+  for (LineFile& file : open) {
+    while (true) {
+      COLLA_TRY_ASSIGN(const bool more, file.next());
+      if (!more) break;
+      forEachWord(file.line(), [&counter](std::string_view word) { counter.add(word); });
+      if (progress && file.number() % kLines == 0) progress(before + file.position(), all);
+    }
+    before += file.size();
+  }
+  return {};
+}
+
+}  // namespace colla::data
