@@ -124,6 +124,8 @@ struct NormalisedMaxConvolution : torch::autograd::Function<NormalisedMaxConvolu
     });
     const auto count = static_cast<double>(batch->pairs().windows(window));
     const Tensor filters = weight.reshape({-1, width});
+    // Statistics in bfloat16 would be too coarse to take differences of.
+    const c10::impl::ExcludeDispatchKeyGuard noAutocast(c10::autocast_dispatch_keyset);
     const Tensor spread = filters.mm(products);
     const Tensor mean = filters.mv(sums) / count;
     // Rounding may take a variance of zero below it.

@@ -1,7 +1,8 @@
 // Convolutions of protein letters with their maximum over all positions, for autograd. The work is
 // in src/kernels, whose headers say how; decision 0008 says why.
 //
-// Results do not depend on the number of threads. For float32 and float64 weights.
+// For float32 and float64 weights. The convolution and its backward have the same bits for every
+// number of threads; the normalisation has those of libtorch's matrix product.
 #pragma once
 
 #include <torch/torch.h>

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -13,6 +14,11 @@
 
 namespace colla::kernels {
 namespace {
+
+template <typename T>
+auto bitsOf(T value) {
+  return std::bit_cast<std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>(value);
+}
 
 template <typename T>
 class LetterConvolutionTest : public ::testing::Test {
@@ -84,7 +90,7 @@ TYPED_TEST(LetterConvolutionTest, ResultsDependOnFilterAndSampleAlone) {
       std::vector<std::int32_t> position(kFilters, -1);
       maxConvolution(*alone, weight.data(), kFilters, kWindow, {f, f + 1}, value.data(),
                      position.data());
-      EXPECT_EQ(std::memcmp(&value[f], &whole.value[i * kFilters + f], sizeof(T)), 0);
+      EXPECT_EQ(bitsOf(value[f]), bitsOf(whole.value[i * kFilters + f]));
       EXPECT_EQ(position[f], whole.position[i * kFilters + f]);
       // And no other filter is touched.
       EXPECT_EQ(std::ranges::count(position, -1), kFilters - 1);
@@ -109,8 +115,10 @@ TYPED_TEST(LetterConvolutionTest, BothBuildsGiveTheSameBits) {
   baselineMaxKernel<T>()(table.front().lane, kWindow, made->sample(0), 181, values[0],
                          positions[0]);
   avx2MaxKernel<T>()(table.front().lane, kWindow, made->sample(0), 181, values[1], positions[1]);
-  EXPECT_EQ(std::memcmp(values[0], values[1], sizeof(values[0])), 0);
-  EXPECT_EQ(std::memcmp(positions[0], positions[1], sizeof(positions[0])), 0);
+  for (int lane = 0; lane < kLanes<T>; ++lane) {
+    EXPECT_EQ(bitsOf(values[0][lane]), bitsOf(values[1][lane]));
+    EXPECT_EQ(positions[0][lane], positions[1][lane]);
+  }
 }
 
 TYPED_TEST(LetterConvolutionTest, BrokenWeightIsSeen) {

@@ -1,5 +1,6 @@
 // DeepFam: its fused convolutions against libtorch's own operators in double, and the model around
 // them.
+#include <ATen/autocast_mode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -111,14 +112,13 @@ TEST_P(DeepFamTest, FloatIsCloseToDouble) {
   EXPECT_LT((gradient - wanted).abs().max().item<double>(), 1e-4);
 }
 
-TEST_P(DeepFamTest, ThreadsChangeNoBit) {
+TEST(DeepFamModelTest, ThreadsChangeNoBitOfTheConvolution) {
   torch::manual_seed(6);
   const Tensor letters = randomSequences(5, 120);
   const Tensor weight = torch::randn({40, 21, 12}).requires_grad_();
   const auto run = [&] {
     const auto batch = c10::make_intrusive<LetterBatch>(letters, 12);
-    const Tensor value = norm() ? normalisedMaxConvolution(batch, weight, 1e-3).value
-                                : maxConvolution(batch, weight);
+    const Tensor value = maxConvolution(batch, weight);
     return std::pair(value, torch::autograd::grad({value.square().sum()}, {weight})[0]);
   };
   const int before = at::get_num_threads();
@@ -129,6 +129,17 @@ TEST_P(DeepFamTest, ThreadsChangeNoBit) {
   at::set_num_threads(before);
   EXPECT_TRUE(torch::equal(value, value3));
   EXPECT_TRUE(torch::equal(gradient, gradient3));
+}
+
+TEST(DeepFamModelTest, AutocastLeavesTheStatisticsAlone) {
+  torch::manual_seed(3);
+  const auto batch = c10::make_intrusive<LetterBatch>(randomSequences(5, 120), 12);
+  const Tensor weight = torch::randn({40, 21, 12});
+  const Tensor value = normalisedMaxConvolution(batch, weight, 1e-3).value;
+  at::autocast::set_autocast_enabled(at::kCPU, true);
+  const Tensor under = normalisedMaxConvolution(batch, weight, 1e-3).value;
+  at::autocast::set_autocast_enabled(at::kCPU, false);
+  EXPECT_TRUE(torch::equal(under, value));
 }
 
 // The whole model, in double, from its parameters by their names.
