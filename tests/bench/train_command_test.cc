@@ -104,7 +104,7 @@ TEST_F(TrainCommandTest, HiddenLayersAlone) {
 
 // Both variants, with PyTorch's as the judge of the losses.
 TEST_F(TrainCommandTest, DeepFam) {
-  ASSERT_EQ(bench("--models deepfam,deepfam-none --samples 8 --batch 4 --rounds 1 --seconds 0.01 "
+  ASSERT_EQ(bench("--models deepfam,deepfam-none --samples 16 --batch 16 --rounds 1 --seconds 0.01 "
                   "--json out.json"),
             0)
       << error_;
