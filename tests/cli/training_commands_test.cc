@@ -138,8 +138,8 @@ TEST_F(TrainingCommandsTest, Models) {
   EXPECT_EQ(outcome.exitCode, 0);
   EXPECT_THAT(outcome.out, HasSubstr("mlp          89,610  synthetic:mnist"));
   const auto json = nlohmann::json::parse(colla("models --json").out, nullptr, false);
-  EXPECT_EQ(json.size(), 4U);
-  EXPECT_EQ(json[0]["name"], "lr");
+  EXPECT_EQ(json.size(), 5U);
+  EXPECT_EQ(json[0]["name"], "deepfam");
 }
 
 TEST_F(TrainingCommandsTest, HelpHasExamples) {
