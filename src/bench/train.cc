@@ -26,6 +26,11 @@ std::int64_t samplesOf(const TrainModel& model, const TrainBenchOptions& options
   return options.samples > 0 ? options.samples : model.samples;
 }
 
+const std::vector<std::int64_t>& batchesOf(const TrainModel& model,
+                                           const TrainBenchOptions& options) {
+  return options.batches.empty() ? model.batches : options.batches;
+}
+
 // The run of one benchmark.
 class Bench {
  public:
@@ -63,7 +68,9 @@ class Bench {
     how.rounds = options_.rounds;
     how.seconds = options_.seconds;
     how.progress = [this](const std::string& line) { progress_.show(line); };
-    for (const std::int64_t batch : options_.batches) {
+    how.verifySteps = model.verifySteps;
+    how.batchStatistics = model.batchStatistics;
+    for (const std::int64_t batch : batchesOf(model, options_)) {
       const TrainPoint point{std::string(model.name), samples, batch, model.rate, path};
       COLLA_TRY_ASSIGN(const auto measured, measureTraining(coordinator_, systems_, point, how));
       all.insert(all.end(), measured.begin(), measured.end());
@@ -131,7 +138,7 @@ Status check(const TrainBenchOptions& options) {
   for (const std::string& name : options.models) {
     COLLA_TRY_ASSIGN(const TrainModel* const model, parseTrainModel(name));
     const std::int64_t samples = samplesOf(*model, options);
-    for (const std::int64_t batch : options.batches) {
+    for (const std::int64_t batch : batchesOf(*model, options)) {
       if (batch >= 2 && batch % 2 == 0 && samples % batch == 0) continue;
       return {StatusCode::kInvalidArgument,
               fmt::format("--batch {} must be even and divide the {} samples of {}", batch, samples,

@@ -11,7 +11,7 @@ namespace colla::bench {
 
 struct TrainBenchOptions {
   std::vector<std::string> models = {"lr", "softmax", "snn", "mlp"};
-  std::vector<std::int64_t> batches = {100, 500};
+  std::vector<std::int64_t> batches;  // None: each model's own.
   // Systems to compare with. Those that are not `required` are left out, with a line on stderr,
   // where they are not installed.
   std::vector<std::string> peers = {"torch", "ddp"};

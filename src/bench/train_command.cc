@@ -30,14 +30,16 @@ void addTrain(CLI::App& bench, std::function<int()>& action) {
       "  colla bench train\n"
       "  colla bench train --models mlp,lr --batch 100 --json out.json\n");
   const auto options = std::make_shared<TrainBenchOptions>();
-  app->add_option("--models", options->models, "Models: lr, softmax, snn, mlp")
+  app->add_option("--models", options->models,
+                  "Models: lr, softmax, snn, mlp, deepfam (its published size), "
+                  "deepfam-none (without the convolutions' batch normalisation)")
       ->delimiter(',')
       ->check(accepted(parseTrainModel))
       ->default_str("lr,softmax,snn,mlp");
-  app->add_option("--batch", options->batches, "Samples of a step, over all workers")
+  app->add_option("--batch", options->batches,
+                  "Samples of a step, over all workers (100 and 500; 32 for deepfam, if not given)")
       ->delimiter(',')
-      ->check(CLI::Range(2, 1'000'000))
-      ->default_str("100,500");
+      ->check(CLI::Range(2, 1'000'000));
   CLI::Option* const peers =
       app->add_option("--peers", options->peers,
                       "Systems to compare with: torch (PyTorch alone), ddp (two workers under "
@@ -46,8 +48,10 @@ void addTrain(CLI::App& bench, std::function<int()>& action) {
           ->delimiter(',')
           ->check(CLI::IsMember({"torch", "ddp", "none"}))
           ->default_str("torch,ddp");
-  app->add_option("--samples", options->samples,
-                  "Size of the data sets (10000 for lr and 60000 for the others, if not given)")
+  app->add_option(
+         "--samples", options->samples,
+         "Size of the data sets (if not given: 10000 for lr, 640 for deepfam, 60000 for the "
+         "others)")
       ->check(CLI::Range(2, 10'000'000));
   app->add_option("--rounds", options->rounds,
                   "Measurements of each system at each point; medians are reported")

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "bench/report.h"
@@ -16,7 +17,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kAnswerLimit = 120s;
-constexpr int kVerifySteps = 20;
 
 // One system at one point.
 struct Track {
@@ -40,8 +40,7 @@ class Runner {
     for (const TrainSystem& system : systems) tracks.push_back({&system, 1, 0, 0, {}});
     const Deadline limit = Deadline::after(options_.pointLimit);
     for (Track& track : tracks) COLLA_TRY(prepare(track));
-    const Status agree = checkLosses(results(tracks));
-    if (!agree.ok()) return agree.withContext(title_);
+    COLLA_TRY(checkThatTheyAgree(tracks));
     for (Track& track : tracks) COLLA_TRY(chooseSteps(track));
     for (int round = 0; round < options_.rounds && (round == 0 || !limit.expired()); ++round) {
       for (Track& track : tracks) {
@@ -56,6 +55,20 @@ class Runner {
   }
 
  private:
+  // Independent workers have whole batches when they verify.
+  Status checkThatTheyAgree(const std::vector<Track>& tracks) const {
+    std::map<int, std::vector<Track>> groups;
+    for (const Track& track : tracks) {
+      const int shares = track.system->independent ? 1 : track.system->workers;
+      groups[options_.batchStatistics ? shares : 1].push_back(track);
+    }
+    for (const auto& [shares, group] : groups) {
+      const Status agree = checkLosses(results(group), options_.verifySteps);
+      if (!agree.ok()) return agree.withContext(title_);
+    }
+    return {};
+  }
+
   void say(const std::string& what) const {
     if (options_.progress) options_.progress(title_ + ": " + what);
   }
@@ -103,7 +116,8 @@ class Runner {
   Status prepare(Track& track) {
     say("prepare " + track.system->name);
     COLLA_TRY(ask(track, toLine(point_)).status());
-    COLLA_TRY_ASSIGN(const auto losses, numbers(track, fmt::format("verify {}", kVerifySteps)));
+    COLLA_TRY_ASSIGN(const auto losses,
+                     numbers(track, fmt::format("verify {}", options_.verifySteps)));
     track.loss =
         std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
     return {};
@@ -150,7 +164,7 @@ double stepSeconds(const std::vector<double>& workers, long steps, bool independ
   return 1 / rate;
 }
 
-Status checkLosses(const std::vector<TrainMeasurement>& measurements) {
+Status checkLosses(const std::vector<TrainMeasurement>& measurements, int steps) {
   constexpr double kTolerance = 1e-3;
   const TrainMeasurement& first = measurements.front();
   for (const TrainMeasurement& m : measurements) {
@@ -159,7 +173,7 @@ Status checkLosses(const std::vector<TrainMeasurement>& measurements) {
     return {StatusCode::kInternal,
             fmt::format("after {} steps the loss of {} is {:.6g}, but that of {} is {:.6g}: they "
                         "do not train the same",
-                        kVerifySteps, m.system, m.loss, first.system, first.loss)};
+                        steps, m.system, m.loss, first.system, first.loss)};
   }
   return {};
 }

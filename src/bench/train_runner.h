@@ -17,6 +17,9 @@ namespace colla::bench {
 struct TrainRunnerOptions {
   int rounds = 7;
   double seconds = 0.3;  // What one measurement should take.
+  int verifySteps = 20;  // After which losses are compared.
+  // Systems are compared only with those that cut a batch into as many shares.
+  bool batchStatistics = false;
   // No new round of a point is begun after this, so that the whole run is bounded.
   std::chrono::seconds pointLimit{60};
   // Told before each measurement; may be empty.
@@ -30,7 +33,7 @@ double stepSeconds(const std::vector<double>& workers, long steps, bool independ
 
 // kInternal, with the two systems, unless all losses are finite and within a thousandth of the
 // first.
-Status checkLosses(const std::vector<TrainMeasurement>& measurements);
+Status checkLosses(const std::vector<TrainMeasurement>& measurements, int steps);
 
 // All of `systems` (already started) at one point. Fills exposedSeconds of "colla-2" where
 // "colla-2x1" was measured too.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "models/catalog.h"
+
 namespace colla::bench {
 namespace {
 
@@ -33,9 +35,22 @@ MakeModel classifierOf(const std::vector<std::int64_t>& widths) {
   };
 }
 
+// The one that `colla train` trains, but without dropout.
+Result<MakeModel> deepFam(const char* norm) {
+  COLLA_TRY_ASSIGN(const models::Entry* const entry, models::findModel("deepfam"));
+  models::Values values = models::defaults(entry->flags);
+  values["keep-prob"] = "1";
+  values["norm"] = norm;
+  const models::DataShape data{
+      {{"sequence", DataType::kUInt8, {1000}}, {"label", DataType::kInt64, {}}}, 48, 25};
+  return entry->make(data, values);
+}
+
 }  // namespace
 
 Result<MakeModel> modelNamed(std::string_view name) {
+  if (name == "deepfam") return deepFam("batch");
+  if (name == "deepfam-none") return deepFam("none");
   if (name == "softmax") return classifierOf({784, 10});
   if (name == "snn") return classifierOf({784, 100, 10});
   if (name == "mlp") return classifierOf({784, 100, 100, 10});

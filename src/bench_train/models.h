@@ -8,7 +8,7 @@
 
 namespace colla::bench {
 
-// Loss alone: the peers compute no metrics either.
+// Loss alone where that is quicker: the peers compute no metrics.
 Result<MakeModel> modelNamed(std::string_view name);
 
 }  // namespace colla::bench

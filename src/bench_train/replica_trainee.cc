@@ -55,7 +55,7 @@ void setWeights(const std::vector<train::Parameter>& parameters, const Array& we
 }  // namespace
 
 struct ReplicaTrainee::Training {
-  Training(Job& job, const MakeModel& model, double rate,
+  Training(Job& job, const MakeModel& model, const OptimizerOptions& optimizer,
            const std::shared_ptr<const Dataset>& data, std::int64_t batch, int slices, int slice)
       : order(valueOrThrow(data::Order::create({.samples = data->size(),
                                                 .batch = batch,
@@ -64,8 +64,7 @@ struct ReplicaTrainee::Training {
                                                 .shuffle = false}))),
         // A job of one worker knows no other slices than its own.
         samples(batch * job.size() / slices),
-        replica(job, valueOrThrow(SliceMap::even(job.size(), job.size())), model,
-                OptimizerOptions(Sgd{.lr = rate}), {}) {
+        replica(job, valueOrThrow(SliceMap::even(job.size(), job.size())), model, optimizer, {}) {
     data::LoaderOptions loading;
     loading.slices = {slice, slice + 1};
     loader = valueOrThrow(data::Loader::create(data, order, loading));
@@ -97,8 +96,12 @@ Status ReplicaTrainee::prepare(const TrainPoint& point) {
   point_ = point;
   COLLA_TRY_ASSIGN(const TrainModel* const model, parseTrainModel(point.model));
   COLLA_TRY_ASSIGN(model_, modelNamed(point.model));
-  COLLA_TRY_ASSIGN(const Array inputs,
-                   mapFile(point.path + ".x", DataType::kFloat32, model->features()));
+  optimizer_ = model->letters ? OptimizerOptions(Adam{.lr = point.rate})
+                              : OptimizerOptions(Sgd{.lr = point.rate});
+  COLLA_TRY_ASSIGN(
+      const Array inputs,
+      mapFile(point.path + ".x", model->letters ? DataType::kUInt8 : DataType::kFloat32,
+              model->features()));
   COLLA_TRY_ASSIGN(
       const Array targets,
       mapFile(point.path + ".y", model->binary() ? DataType::kFloat32 : DataType::kInt64, 0));
@@ -110,7 +113,7 @@ Status ReplicaTrainee::prepare(const TrainPoint& point) {
 
 std::unique_ptr<ReplicaTrainee::Training> ReplicaTrainee::begin(int slices, int slice) {
   auto training =
-      std::make_unique<Training>(job_, model_, point_.rate, data_, point_.batch, slices, slice);
+      std::make_unique<Training>(job_, model_, optimizer_, data_, point_.batch, slices, slice);
   setWeights(training->replica.parameters(), weights_);
   return training;
 }

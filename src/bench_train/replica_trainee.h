@@ -11,6 +11,7 @@
 #include "colla/dataset.h"
 #include "colla/job.h"
 #include "colla/model.h"
+#include "colla/optimizer.h"
 #include "data/loader.h"
 #include "data/order.h"
 #include "train/replica.h"
@@ -37,6 +38,7 @@ class ReplicaTrainee : public Trainee {
   const AgentPlace place_;
   TrainPoint point_;
   MakeModel model_;
+  OptimizerOptions optimizer_;
   std::shared_ptr<const Dataset> data_;
   Array weights_;
   std::unique_ptr<Training> training_;

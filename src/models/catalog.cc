@@ -26,6 +26,18 @@ Result<ReadOptions> readOptions(const Entry& entry, const Values& values) {
 
 std::span<const Entry> catalog() {
   static const std::vector<Entry> entries = {
+      {.name = "deepfam",
+       .summary = "protein families: convolutions of letters, maximum, dense layer",
+       .data = "synthetic:gpcr",
+       .optimizer = Adam{.lr = 1e-3},
+       .flags = {{"windows", "8,12,16,20,24,28,32,36", "window lengths of the convolutions"},
+                 {"filters", "256", "filters of each convolution"},
+                 {"hidden", "2000", "units of the dense layer"},
+                 {"keep-prob", "0.7", "share of the filters' values that dropout keeps"},
+                 {"length", "1000", "letters of a sequence: longer ones are cut"},
+                 {"norm", "batch", "normalisation of the convolutions: batch or none"}},
+       .reads = readsDeepFam,
+       .make = makeDeepFam},
       {.name = "lr",
        .summary = "logistic regression on two classes",
        .data = "synthetic:lr:10000x1000",

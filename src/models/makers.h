@@ -14,6 +14,10 @@ Result<MakeModel> makeSoftmax(const DataShape& data, const Values& values);
 Result<MakeModel> makeSnn(const DataShape& data, const Values& values);
 Result<MakeModel> makeMlp(const DataShape& data, const Values& values);
 
+// DeepFam: convolutions of protein letters, the largest value of each, a dense layer.
+Result<ReadOptions> readsDeepFam(const Values& values);
+Result<MakeModel> makeDeepFam(const DataShape& data, const Values& values);
+
 // The numbers in one sample of the first field. kInvalidArgument unless the data set is one of
 // float32 inputs of a fixed shape and a target that is one of at least two classes.
 Result<std::int64_t> featuresOf(const DataShape& data);

@@ -102,6 +102,21 @@ TEST_F(TrainCommandTest, HiddenLayersAlone) {
   EXPECT_EQ(list.size(), 2U * 3U);
 }
 
+// Both variants, with PyTorch's as the judge of the losses.
+TEST_F(TrainCommandTest, DeepFam) {
+  ASSERT_EQ(bench("--models deepfam,deepfam-none --samples 16 --batch 16 --rounds 1 --seconds 0.01 "
+                  "--json out.json"),
+            0)
+      << error_;
+  const auto list = nlohmann::json::parse(text("out.json"), nullptr, false);
+  ASSERT_TRUE(list.is_array());
+  std::map<std::string, int> models;
+  for (const auto& one : list) ++models[one["model"]];
+  EXPECT_EQ(models.size(), 2U);
+  EXPECT_GE(models["deepfam"], 4);
+  EXPECT_EQ(models["deepfam-none"], models["deepfam"]);
+}
+
 TEST_F(TrainCommandTest, NamedPeerThatIsMissingIsAnError) {
   EXPECT_EQ(
       bench("--samples 400 --batch 100 --peers ddp", "COLLA_TORCH_PYTHON=/nonexistent/python"), 1);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -32,7 +33,14 @@ TEST_P(TrainFilesTest, FitTheModel) {
   constexpr std::int64_t kSamples = 50;
   ASSERT_TRUE(writeTrainFiles(model, kSamples, path_).ok());
 
-  const auto inputs = readAll<float>(path_ + ".x");
+  std::vector<double> inputs;
+  if (model.letters) {
+    for (const auto letter : readAll<std::uint8_t>(path_ + ".x")) inputs.push_back(letter);
+    EXPECT_EQ(std::ranges::count(inputs, 0), 0);  // No padding, which would cost less.
+    EXPECT_LT(std::ranges::max(inputs), 25);
+  } else {
+    for (const auto input : readAll<float>(path_ + ".x")) inputs.push_back(input);
+  }
   EXPECT_EQ(std::ssize(inputs), kSamples * model.features());
   EXPECT_GT(std::set(inputs.begin(), inputs.end()).size(), 10U);
 
@@ -55,21 +63,28 @@ TEST_P(TrainFilesTest, FitTheModel) {
   for (std::size_t i = 1; i < model.widths.size(); ++i) {
     count += model.widths[i] * (model.widths[i - 1] + 1);
   }
+  // DeepFam: eight convolutions of 256 filters, dense layers of 2000 and 48 units.
+  if (model.letters) {
+    count = 256 * (21 * 176 + 8) + 2048 * 2000 + 2000 + 2000 * 48 + 48;
+  }
   const auto weights = readAll<float>(path_ + ".w");
   EXPECT_EQ(weights.size(), count);
-  EXPECT_LE(std::abs(weights.front()), 1 / std::sqrt(double(model.features())));
+  EXPECT_LE(std::abs(weights.front()),
+            model.letters ? 0.1 : 1 / std::sqrt(double(model.features())));
 
   removeTrainFiles(path_);
   for (const char* end : {".x", ".y", ".w"}) EXPECT_FALSE(std::filesystem::exists(path_ + end));
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, TrainFilesTest, ::testing::Values("lr", "softmax", "snn", "mlp"),
+INSTANTIATE_TEST_SUITE_P(Models, TrainFilesTest,
+                         ::testing::Values("lr", "softmax", "snn", "mlp", "deepfam"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(TrainModelTest, UnknownNameIsRefusedWithThoseThatThereAre) {
   const auto model = parseTrainModel("resnet");
   ASSERT_FALSE(model.ok());
-  EXPECT_EQ(model.status().message(), "there is no model \"resnet\", only lr, softmax, snn, mlp");
+  EXPECT_EQ(model.status().message(),
+            "there is no model \"resnet\", only lr, softmax, snn, mlp, deepfam, deepfam-none");
 }
 
 TEST(TrainModelTest, FilesThatCannotBeWrittenAreAnError) {

@@ -107,6 +107,21 @@ TEST_F(TrainRunnerTest, OtherLossIsAnError) {
                     HasSubstr("the loss of colla-1 is 2.003, but that of torch is 2")));
 }
 
+// Where statistics are those of a worker's own share, other shares have other losses.
+TEST_F(TrainRunnerTest, BatchStatisticsCompareThoseWithEqualShares) {
+  start({"torch", 1, false}, {{2.0, 1e-3}});
+  start({"ddp", 2, false}, {{1.8, 1e-3}, {1.8, 1e-3}});
+  start({"colla-2x1", 2, true}, {{2.0, 1e-3}, {2.0, 1e-3}});
+  EXPECT_FALSE(measure().ok());
+  options_.batchStatistics = true;
+  EXPECT_TRUE(measure().ok());
+  start({"colla-2", 2, false}, {{2.0, 1e-3}, {2.0, 1e-3}});
+  const auto measured = measure();
+  ASSERT_FALSE(measured.ok());
+  EXPECT_THAT(std::string(measured.status().message()),
+              HasSubstr("the loss of colla-2 is 2, but that of ddp is 1.8"));
+}
+
 TEST_F(TrainRunnerTest, LossThatIsNoNumberIsAnError) {
   start({"colla-1", 1, false}, {{std::nan(""), 1e-3}});
   EXPECT_FALSE(measure().ok());

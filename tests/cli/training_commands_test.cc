@@ -75,7 +75,7 @@ TEST_F(TrainingCommandsTest, WhatIsWrongIsToldBeforeAnythingStarts) {
   for (const auto& [arguments, exitCode, reason] : {
            Case{"train", 2, "MODEL is required"},
            Case{"train --np 2 mlp", 2, "MODEL comes first"},
-           Case{"train nothing --np 2", 2, "there are lr, mlp, snn, softmax"},
+           Case{"train nothing --np 2", 2, "there are deepfam, lr, mlp, snn, softmax"},
            Case{"train mlp --np 2 --bogus", 2, "--bogus"},
            Case{"train mlp --np 2 --hidden 0", 2, "--hidden is \"0\""},
            Case{"train softmax --np 2 --hidden 10", 2, "--hidden"},
@@ -138,8 +138,8 @@ TEST_F(TrainingCommandsTest, Models) {
   EXPECT_EQ(outcome.exitCode, 0);
   EXPECT_THAT(outcome.out, HasSubstr("mlp          89,610  synthetic:mnist"));
   const auto json = nlohmann::json::parse(colla("models --json").out, nullptr, false);
-  EXPECT_EQ(json.size(), 4U);
-  EXPECT_EQ(json[0]["name"], "lr");
+  EXPECT_EQ(json.size(), 5U);
+  EXPECT_EQ(json[0]["name"], "deepfam");
 }
 
 TEST_F(TrainingCommandsTest, HelpHasExamples) {

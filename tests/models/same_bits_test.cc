@@ -43,15 +43,16 @@ TEST_P(SameBitsTest, UnderEveryStrategy) {
   EXPECT_EQ(colla("compare single@4 single@5").exitCode, 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, SameBitsTest,
-                         ::testing::Values("lr --data synthetic:lr:300x301",
-                                           "softmax --data synthetic:mnist:300",
-                                           "snn --data synthetic:mnist:300",
-                                           "mlp --data synthetic:mnist:300"),
-                         [](const auto& model) {
-                           const std::string text = model.param;
-                           return text.substr(0, text.find(' '));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Models, SameBitsTest,
+    ::testing::Values("deepfam --data synthetic:gpcr:300 --length 120 --windows "
+                      "5,8,12 --filters 12 --hidden 30",
+                      "lr --data synthetic:lr:300x301", "softmax --data synthetic:mnist:300",
+                      "snn --data synthetic:mnist:300", "mlp --data synthetic:mnist:300"),
+    [](const auto& model) {
+      const std::string text = model.param;
+      return text.substr(0, text.find(' '));
+    });
 
 }  // namespace
 }  // namespace colla::models

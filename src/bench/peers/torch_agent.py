@@ -18,6 +18,38 @@ from torch.nn import functional as F
 SOCKET, SYSTEM, RANK, NP, STORE = sys.argv[1:3] + [int(word) for word in sys.argv[3:5]] + sys.argv[5:]
 
 
+class DeepFam(nn.Module):
+    """As published, of the published size, without dropout."""
+
+    def __init__(self, norm):
+        super().__init__()
+        table = torch.zeros(25, 21)
+        table[1:21, :20] = torch.eye(20)
+        for letter, classes in ((21, (2, 11)), (22, (3, 13)), (23, (7, 9))):
+            table[letter, classes] = 0.5
+        table[24, 20] = 1
+        self.register_buffer("table", table)
+        self.layers = nn.ModuleList()
+        for window in range(8, 37, 4):
+            layer = [nn.Conv1d(21, 256, window, bias=not norm)]
+            if norm:
+                layer.append(shift_norm(256))
+            self.layers.append(nn.Sequential(*layer, nn.ReLU()))
+        self.fc1 = nn.Sequential(nn.Linear(2048, 2000, bias=False), shift_norm(2000), nn.ReLU())
+        self.fc2 = nn.Linear(2000, 48)
+
+    def forward(self, sequence):
+        x = F.embedding(sequence.long(), self.table).transpose(1, 2).contiguous()
+        x = torch.cat([layer(x).max(2).values for layer in self.layers], 1)
+        return self.fc2(self.fc1(x))
+
+
+def shift_norm(features):
+    norm = nn.BatchNorm1d(features, eps=1e-3)
+    norm.weight.requires_grad_(False)
+    return norm
+
+
 def make_model(name):
     if name == "lr":
         return nn.Linear(10000, 1)
@@ -29,6 +61,8 @@ def make_model(name):
         return nn.Sequential(
             nn.Linear(784, 100), nn.ReLU(), nn.Linear(100, 100), nn.ReLU(), nn.Linear(100, 10)
         )
+    if name in ("deepfam", "deepfam-none"):
+        return DeepFam(norm=name == "deepfam")
     raise ValueError(f"there is no model {name}")
 
 
@@ -46,20 +80,30 @@ class Training:
 
     def __init__(self, name, samples, batch, rate, path):
         self.name, self.samples, self.batch, self.rate = name, int(samples), int(batch), float(rate)
-        self.inputs = map_file(path + ".x", torch.float32).view(self.samples, -1)
+        self.deepfam = name.startswith("deepfam")
+        kind = torch.uint8 if self.deepfam else torch.float32
+        self.inputs = map_file(path + ".x", kind).view(self.samples, -1)
         self.targets = map_file(path + ".y", torch.float32 if name == "lr" else torch.int64)
         self.weights = map_file(path + ".w", torch.float32)
         self.loss = binary_cross_entropy if name == "lr" else F.cross_entropy
+        if self.deepfam:
+            self.loss = self.deepfam_loss
         self.inputs.sum()  # Every page is in the page table before anything is measured.
         self.restart()
 
+    def deepfam_loss(self, output, target):
+        return F.cross_entropy(output, target) + 0.0005 * self.last.weight.square().sum()
+
     def restart(self):
         model = make_model(self.name)
-        nn.utils.vector_to_parameters(self.weights.clone(), model.parameters())
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        nn.utils.vector_to_parameters(self.weights.clone(), trained)
+        self.last = model.fc2 if self.deepfam else None
         if NP > 1:
             model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
         self.model = model
-        self.optimizer = torch.optim.SGD(model.parameters(), lr=self.rate)
+        method = torch.optim.Adam if self.deepfam else torch.optim.SGD
+        self.optimizer = method(trained, lr=self.rate)
         self.next = 0
 
     def train(self, steps):
