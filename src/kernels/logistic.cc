@@ -10,17 +10,6 @@
 namespace colla::kernels {
 namespace {
 
-LogisticKernels kernels() { return hasAvx2() ? avx2LogisticKernels() : baselineLogisticKernels(); }
-
-// `visit(first, count)` for a few rows at a time.
-template <typename Visit>
-void forRows(const LogisticBatch& batch, const Visit& visit) {
-  const auto samples = static_cast<std::int64_t>(batch.target.size());
-  for (std::int64_t first = 0; first < samples; first += kLogisticRows) {
-    visit(first, static_cast<int>(std::min<std::int64_t>(kLogisticRows, samples - first)));
-  }
-}
-
 struct Sample {
   double loss;
   float slope;  // Of the loss over the logit.
@@ -36,24 +25,18 @@ Sample at(float logit, bool target) {
 
 }  // namespace
 
-void logisticLogits(const LogisticBatch& batch, const float* weight, float bias,
-                    std::span<float> logits) {
-  forRows(batch, [&, kernel = kernels()](std::int64_t first, int count) {
-    kernel.products(batch.rows + first * batch.features, batch.features, count, weight,
-                    logits.data() + first);
-    for (int i = 0; i < count; ++i) logits[first + i] += bias;
-  });
-}
-
 double logisticLoss(const LogisticBatch& batch, const float* weight, float bias, float scale,
                     std::span<float> logits, LogisticGradient& gradient) {
+  const LogisticKernels kernel = hasAvx2() ? avx2LogisticKernels() : baselineLogisticKernels();
+  const auto samples = static_cast<std::int64_t>(batch.target.size());
   std::ranges::fill(gradient.weight, 0.0f);
   gradient.bias = 0;
   double loss = 0;
-  forRows(batch, [&, kernel = kernels()](std::int64_t first, int count) {
+  for (std::int64_t first = 0; first < samples; first += kLogisticRows) {
+    const int count = static_cast<int>(std::min<std::int64_t>(kLogisticRows, samples - first));
     const float* const rows = batch.rows + first * batch.features;
-    std::array<float, kLogisticRows> factors{};
     kernel.products(rows, batch.features, count, weight, logits.data() + first);
+    std::array<float, kLogisticRows> factors{};
     for (int i = 0; i < count; ++i) {
       float& logit = logits[first + i];
       logit += bias;
@@ -63,7 +46,7 @@ double logisticLoss(const LogisticBatch& batch, const float* weight, float bias,
       gradient.bias += factors[i];
     }
     kernel.accumulate(rows, batch.features, count, factors.data(), gradient.weight.data());
-  });
+  }
   return loss;
 }
 

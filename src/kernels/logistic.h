@@ -19,17 +19,13 @@ struct LogisticBatch {
   std::span<const std::int64_t> target;  // One for each row: 1, or 0 for the other class.
 };
 
-// Row times weight, plus bias.
-void logisticLogits(const LogisticBatch& batch, const float* weight, float bias,
-                    std::span<float> logits);
-
 struct LogisticGradient {
   std::span<float> weight;  // Overwritten.
   float bias = 0;
 };
 
-// The same, and the sum of the samples' binary cross entropies; `gradient` becomes that of the sum
-// times `scale`.
+// The sum of the samples' binary cross entropies. `logits` become rows times weight, plus bias;
+// `gradient` becomes that of the sum times `scale`.
 double logisticLoss(const LogisticBatch& batch, const float* weight, float bias, float scale,
                     std::span<float> logits, LogisticGradient& gradient);
 
