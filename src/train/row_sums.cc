@@ -14,7 +14,7 @@ void addTo(float* sum, const float* values, std::size_t count) {
 
 // A row that only one side has is that side's: adding +0.0 changes nothing but the sign of a zero,
 // which the root sets.
-Rows merge(const Rows& left, const Rows& right, std::size_t width) {
+Rows merge(Rows left, Rows right, std::size_t width) {
   if (left.rows.empty()) return right;
   if (right.rows.empty()) return left;
   Rows sum;
