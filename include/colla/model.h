@@ -28,6 +28,13 @@ class Model {
   virtual torch::nn::Module& module() = 0;
   // Names of what compute() tells beside the loss.
   virtual std::vector<std::string> metrics() const { return {}; }
+  // What is told of metrics whose means over many samples are `means`: for those that are no means
+  // themselves, such as a perplexity. As many numbers.
+  virtual std::vector<double> shown(std::vector<double> means) const { return means; }
+  // Names of parameters whose gradients have few rows, as an embedding made with sparse(true) gives
+  // them: those rows alone are exchanged and updated. Each of them gets a sparse gradient of
+  // float32 in every backward, or none.
+  virtual std::vector<std::string> rowSparse() const { return {}; }
   // Loss and metrics of one slice's batch, whose tensors are as the data set gives them. The module
   // is in training mode, or not when it is evaluated.
   virtual Output compute(const std::vector<torch::Tensor>& batch) = 0;

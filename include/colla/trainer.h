@@ -72,6 +72,8 @@ struct Task {
   MakeModel model;
   Optimizer optimizer = OptimizerOptions(Sgd{});
   std::int64_t batch = 100;  // Global, where neither the options nor a checkpoint say another.
+  Schedule schedule;         // Where the options have none.
+  double clipNorm = 0;       // The same; 0: no clipping.
   std::function<Result<std::shared_ptr<const Dataset>>(Part)> data;
   std::vector<std::shared_ptr<Hook>> hooks;
 };
@@ -90,10 +92,10 @@ struct TrainOptions {
   std::optional<std::int64_t> steps;  // Instead of epochs: updates in all.
   bool shuffle = true;
 
-  Schedule schedule;
-  bool scaleRate = false;  // Learning rate times slices.
-  double clipNorm = 0;     // 0: no clipping.
-  bool bfloat16 = false;   // Forward and loss under autocast.
+  std::optional<Schedule> schedule;  // Nothing: the task's.
+  bool scaleRate = false;            // Learning rate times slices.
+  std::optional<double> clipNorm;    // Nothing: the task's. 0: no clipping.
+  bool bfloat16 = false;             // Forward and loss under autocast.
   bool nanGuard = true;
 
   std::string directory;       // Of the run: log.txt, events, checkpoints/. Empty: none.

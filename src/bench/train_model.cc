@@ -141,13 +141,7 @@ Result<const TrainModel*> parseTrainModel(std::string_view name) {
 Status writeTrainFiles(const TrainModel& model, std::int64_t samples, const std::string& path) {
   COLLA_TRY_ASSIGN(const Batch data, makeData(model, samples));
   COLLA_TRY(writeFile(path + ".x", data[0].bytes()));
-  if (model.binary()) {
-    const auto classes = data[1].as<std::int64_t>();
-    const std::vector<float> targets(classes.begin(), classes.end());
-    COLLA_TRY(writeFile(path + ".y", std::as_bytes(std::span(targets))));
-  } else {
-    COLLA_TRY(writeFile(path + ".y", data[1].bytes()));
-  }
+  COLLA_TRY(writeFile(path + ".y", data[1].bytes()));
   const std::vector<float> weights = makeWeights(model);
   return writeFile(path + ".w", std::as_bytes(std::span(weights)));
 }

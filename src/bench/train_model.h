@@ -42,7 +42,7 @@ Result<const TrainModel*> parseTrainModel(std::string_view name);
 
 // Writes, each in the order and the types of this machine and nothing else:
 //   PATH.x  inputs, float32 (letters: uint8), one row per sample
-//   PATH.y  targets: float32 for a binary model, int64 for classes
+//   PATH.y  targets, int64
 //   PATH.w  first weights, float32: of each layer first the matrix (output x input), then the bias;
 //           of DeepFam those of each convolution, then of fc1 and fc2
 Status writeTrainFiles(const TrainModel& model, std::int64_t samples, const std::string& path);

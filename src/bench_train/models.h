@@ -8,7 +8,7 @@
 
 namespace colla::bench {
 
-// Loss alone where that is quicker: the peers compute no metrics.
+// As `colla train` trains them, with their metrics, which the peers do not compute.
 Result<MakeModel> modelNamed(std::string_view name);
 
 }  // namespace colla::bench

@@ -102,9 +102,7 @@ Status ReplicaTrainee::prepare(const TrainPoint& point) {
       const Array inputs,
       mapFile(point.path + ".x", model->letters ? DataType::kUInt8 : DataType::kFloat32,
               model->features()));
-  COLLA_TRY_ASSIGN(
-      const Array targets,
-      mapFile(point.path + ".y", model->binary() ? DataType::kFloat32 : DataType::kInt64, 0));
+  COLLA_TRY_ASSIGN(const Array targets, mapFile(point.path + ".y", DataType::kInt64, 0));
   COLLA_TRY_ASSIGN(weights_, mapFile(point.path + ".w", DataType::kFloat32, 0));
   COLLA_TRY_ASSIGN(data_, ArrayDataset::create(
                               point.model, {{"input", inputs, false}, {"target", targets, false}}));

@@ -12,8 +12,10 @@ int dataCommand(const Arguments& arguments);
 // 1 means that the bits differ, or that it could not be found out.
 int demoCommand(const Arguments& arguments);
 int evalCommand(const Arguments& arguments);
+int exportCommand(const Arguments& arguments);
 int inspectCommand(const Arguments& arguments);
 int modelsCommand(const Arguments& arguments);
+int predictCommand(const Arguments& arguments);
 int runCommand(const Arguments& arguments);
 int settingsCommand(const Arguments& arguments);
 int trainCommand(const Arguments& arguments);

@@ -28,6 +28,11 @@ std::optional<int> ModelArguments::takeModel(const Arguments& arguments) {
   return std::nullopt;
 }
 
+bool ModelArguments::hasWeights() const {
+  const auto weights = values_.find("weights");
+  return weights != values_.end() && weights->second != "none";
+}
+
 std::optional<int> ModelArguments::makeTask(Part part, Task& task) const {
   if (entry_ == nullptr) {
     return usageError(app_.get_name(), fmt::format("MODEL comes first: {} MODEL [flags] (see {} "

@@ -22,6 +22,8 @@ class ModelArguments {
   // After parse(): the task, with `part` of its data open. An exit code where that fails, after the
   // one line that says why.
   std::optional<int> makeTask(Part part, Task& task) const;
+  // After parse(): the model begins with weights from a file.
+  bool hasWeights() const;
 
  private:
   CLI::App& app_;

@@ -36,7 +36,7 @@ int modelsCommand(const Arguments& arguments) {
 
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   if (!asJson) {
-    fmt::print("{:8} {:>10}  {:24} {:>5}  {:10} {}\n", "model", "parameters", "data", "batch",
+    fmt::print("{:11} {:>10}  {:24} {:>5}  {:11} {}\n", "model", "parameters", "data", "batch",
                "optimizer", "what it is");
   }
   for (const models::Entry& entry : models::catalog()) {
@@ -48,7 +48,7 @@ int modelsCommand(const Arguments& arguments) {
     }
     const std::int64_t count = models::countParameters(task->model);
     const std::string optimizer = toString(entry.optimizer);
-    const std::string flags = models::toString(models::defaults(entry.flags));
+    std::string flags = models::toString(models::defaults(entry.flags));
     if (asJson) {
       all.push_back({{"name", entry.name},
                      {"summary", entry.summary},
@@ -59,10 +59,11 @@ int modelsCommand(const Arguments& arguments) {
                      {"flags", flags}});
       continue;
     }
+    if (entry.flags.size() > 1) flags.clear();  // Too many for a line: they are in the help.
     // Name and learning rate; the rest are torch's defaults.
     const std::string brief = fmt::format("{} {}", optimizer.substr(0, optimizer.find(' ')),
                                           learningRate(entry.optimizer));
-    fmt::print("{:8} {:>10}  {:24} {:>5}  {:10} {}{}\n", entry.name, grouped(count), entry.data,
+    fmt::print("{:11} {:>10}  {:24} {:>5}  {:11} {}{}\n", entry.name, grouped(count), entry.data,
                entry.batch, brief, entry.summary,
                flags.empty() ? "" : fmt::format(" (--{})", flags));
   }

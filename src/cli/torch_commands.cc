@@ -40,6 +40,7 @@ int become(std::string name, const Arguments& arguments) {
 
 int evalCommand(const Arguments& arguments) { return become("eval", arguments); }
 int modelsCommand(const Arguments& arguments) { return become("models", arguments); }
+int predictCommand(const Arguments& arguments) { return become("predict", arguments); }
 int trainCommand(const Arguments& arguments) { return become("train", arguments); }
 
 }  // namespace colla::cli

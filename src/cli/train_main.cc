@@ -15,6 +15,7 @@ struct Command {
 constexpr std::array kCommands = {
     Command{"eval", evalCommand},
     Command{"models", modelsCommand},
+    Command{"predict", predictCommand},
     Command{"train", trainCommand},
 };
 

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 
+#include "models/image_model.h"
 #include "models/makers.h"
 
 namespace colla::models {
 namespace {
 
 constexpr char kMnist[] = "synthetic:mnist";
+constexpr char kCifar[] = "synthetic:cifar10";
 constexpr Flag kHidden = {"hidden", "100", "units of each hidden layer"};
 
 }  // namespace
@@ -38,6 +40,34 @@ std::span<const Entry> catalog() {
                  {"norm", "batch", "normalisation of the convolutions: batch or none"}},
        .reads = readsDeepFam,
        .make = makeDeepFam},
+      {.name = "im2txt",
+       .summary = "Show and Tell: captions for images by Inception-v3 and an LSTM",
+       .data = "synthetic:captions",
+       .optimizer = Sgd{.lr = 2.0},
+       .batch = 32,
+       // Half after every eight epochs of the published data.
+       .schedule = {.shape = StepRate{.every = 146'590, .factor = 0.5}},
+       .clipNorm = 5,
+       .flags = captionFlags(),
+       .reads = captionReads,
+       .make = makeCaptions},
+      {.name = "inceptionv3",
+       .summary = "Inception-v3 as in Keras",
+       .data = kCifar,
+       .optimizer = Sgd{.lr = 0.01},
+       .batch = 32,
+       .flags = imageFlags("299x299"),
+       .reads = imageReads,
+       .make = makeInceptionV3},
+      {.name = "lm",
+       .summary = "language model: embedding, LSTM with projection, sampled softmax",
+       .data = "synthetic:text",
+       .optimizer = Adagrad{.lr = 0.2, .initialAccumulator = 0.1},
+       .batch = 128,
+       .clipNorm = 10,
+       .flags = languageFlags(),
+       .reads = languageReads,
+       .make = makeLanguage},
       {.name = "lr",
        .summary = "logistic regression on two classes",
        .data = "synthetic:lr:10000x1000",
@@ -52,6 +82,30 @@ std::span<const Entry> catalog() {
        .flags = {kHidden},
        .reads = nullptr,
        .make = makeMlp},
+      {.name = "resnet50v2",
+       .summary = "ResNet-50 V2 as in Keras",
+       .data = kCifar,
+       .optimizer = Sgd{.lr = 0.01},
+       .batch = 32,
+       .flags = imageFlags("128x128"),
+       .reads = imageReads,
+       .make = makeResNet50V2},
+      {.name = "resnet101v2",
+       .summary = "ResNet-101 V2 as in Keras",
+       .data = kCifar,
+       .optimizer = Sgd{.lr = 0.01},
+       .batch = 32,
+       .flags = imageFlags("128x128"),
+       .reads = imageReads,
+       .make = makeResNet101V2},
+      {.name = "resnet152v2",
+       .summary = "ResNet-152 V2 as in Keras",
+       .data = kCifar,
+       .optimizer = Sgd{.lr = 0.01},
+       .batch = 32,
+       .flags = imageFlags("128x128"),
+       .reads = imageReads,
+       .make = makeResNet152V2},
       {.name = "snn",
        .summary = "one hidden layer with ReLU",
        .data = kMnist,

@@ -12,6 +12,7 @@
 #include "colla/dataset.h"
 #include "colla/model.h"
 #include "colla/optimizer.h"
+#include "colla/schedule.h"
 #include "colla/status.h"
 #include "models/flags.h"
 
@@ -31,6 +32,8 @@ struct Entry {
   std::string_view data;     // As openDataset() takes it.
   OptimizerOptions optimizer;
   std::int64_t batch = 100;  // Global.
+  Schedule schedule = {};
+  double clipNorm = 0;  // 0: no clipping.
   std::vector<Flag> flags;
   // What it wants of the samples; null for a model that takes them as they are.
   std::function<Result<ReadOptions>(const Values& values)> reads;

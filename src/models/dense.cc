@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "colla/data_type.h"
+#include "models/classifier.h"
 #include "models/makers.h"
 
 namespace colla::models {
@@ -38,7 +39,7 @@ Result<MakeModel> makeDense(const DataShape& data, const Values& values, std::si
   std::vector<std::int64_t> sizes(hiddenLayers + 2, hidden);
   sizes.front() = features;
   sizes.back() = data.classes;
-  return MakeModel([sizes] { return classifier(std::make_shared<DenseImpl>(sizes)); });
+  return MakeModel([sizes] { return classifierOf(std::make_shared<DenseImpl>(sizes)); });
 }
 
 }  // namespace
@@ -65,7 +66,7 @@ Result<std::int64_t> featuresOf(const DataShape& data) {
 Result<MakeModel> makeSoftmax(const DataShape& data, const Values& /*values*/) {
   COLLA_TRY_ASSIGN(const std::int64_t features, featuresOf(data));
   return MakeModel([features, classes = data.classes] {
-    return classifier(std::make_shared<SoftmaxImpl>(features, classes));
+    return classifierOf(std::make_shared<SoftmaxImpl>(features, classes));
   });
 }
 

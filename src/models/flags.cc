@@ -29,6 +29,14 @@ std::string toString(const Values& values) {
   return text;
 }
 
+std::string shapeText(std::span<const Flag> flags, const Values& values) {
+  Values kept;
+  for (const Flag& flag : flags) {
+    if (flag.shapes) kept.insert(*values.find(flag.name));
+  }
+  return toString(kept);
+}
+
 Result<std::int64_t> wholeNumber(const Values& values, std::string_view name, std::int64_t least) {
   const auto found = values.find(name);
   COLLA_CHECK(found != values.end());

@@ -19,6 +19,9 @@ struct Flag {
   std::string_view name;  // Without dashes.
   std::string_view fallback;
   std::string_view help;
+  // Whether models with different values are different models: then a checkpoint of the one is
+  // refused by the other.
+  bool shapes = true;
 };
 
 // The value of each of a model's flags, by name.
@@ -27,6 +30,8 @@ Values defaults(std::span<const Flag> flags);
 
 // "hidden=100": the same for equal values.
 std::string toString(const Values& values);
+// Without those whose flags do not shape the model: what a checkpoint holds.
+std::string shapeText(std::span<const Flag> flags, const Values& values);
 
 // kInvalidArgument, with flag and value, unless it is a whole number of at least `least`.
 Result<std::int64_t> wholeNumber(const Values& values, std::string_view name, std::int64_t least);

@@ -1,19 +1,55 @@
 #include <fmt/format.h>
 
+#include "models/logistic_loss.h"
 #include "models/makers.h"
+#include "models/predicts.h"
 
 namespace colla::models {
 namespace {
 
-struct LogisticImpl : torch::nn::Module {
-  explicit LogisticImpl(std::int64_t features)
+// A logit for each sample of a batch whose last field is the class.
+struct LogitNet : torch::nn::Module {
+  virtual torch::Tensor logits(const std::vector<torch::Tensor>& batch) = 0;
+  virtual LogisticLoss loss(const std::vector<torch::Tensor>& batch, const torch::Tensor& target) {
+    const torch::Tensor all = logits(batch);
+    return {torch::binary_cross_entropy_with_logits(all, target.to(all.scalar_type())), all};
+  }
+  virtual std::vector<std::string> rowSparse() const { return {}; }
+};
+
+struct WholeRows final : LogitNet {
+  explicit WholeRows(std::int64_t features)
       : linear(register_module("linear", torch::nn::Linear(features, 1))) {}
-  // A logit for each sample. A product of a matrix with a vector: libtorch has no fast path for a
-  // linear layer with one output.
-  torch::Tensor forward(const torch::Tensor& input) {
-    return torch::addmv(linear->bias, input.flatten(1), linear->weight.view(-1));
+  // A product of a matrix with a vector: libtorch has no fast path for a linear layer with one
+  // output. In training not even two of them: reading the rows is what a step costs.
+  torch::Tensor logits(const std::vector<torch::Tensor>& batch) override {
+    return torch::addmv(linear->bias, batch.at(0).flatten(1), linear->weight.view(-1));
+  }
+  LogisticLoss loss(const std::vector<torch::Tensor>& batch, const torch::Tensor& target) override {
+    if (!torch::GradMode::is_enabled()) return LogitNet::loss(batch, target);
+    return logisticLoss(batch.at(0).flatten(1), linear->weight, linear->bias, target);
   }
   torch::nn::Linear linear;
+};
+
+// Samples that have few of many features: numbers of features, and their values. Only the weights
+// that a batch touches get a gradient.
+struct SparseRows final : LogitNet {
+  explicit SparseRows(std::int64_t features)
+      : embedding(register_module(
+            "embedding",
+            torch::nn::Embedding(torch::nn::EmbeddingOptions(features, 1).sparse(true)))),
+        bias(register_parameter("bias", torch::zeros(1))) {
+    const torch::NoGradGuard noGrad;
+    embedding->weight.zero_();
+  }
+  // Padding has the value 0.
+  torch::Tensor logits(const std::vector<torch::Tensor>& batch) override {
+    return (embedding->forward(batch.at(0)).squeeze(2) * batch.at(1)).sum(1) + bias;
+  }
+  std::vector<std::string> rowSparse() const override { return {"embedding.weight"}; }
+  torch::nn::Embedding embedding;
+  torch::Tensor bias;
 };
 
 // By hand, as accuracyOf() is, and for the same reason.
@@ -27,32 +63,50 @@ double shareRight(const torch::Tensor& logits, const torch::Tensor& target) {
   return samples == 0 ? 0 : static_cast<double>(right) / static_cast<double>(samples);
 }
 
-class Logistic final : public Model {
+class Logistic final : public Model, public Predicts {
  public:
-  explicit Logistic(std::int64_t features) : net_(features) {}
-  torch::nn::Module& module() override { return net_; }
+  explicit Logistic(std::unique_ptr<LogitNet> net) : net_(std::move(net)) {}
+  torch::nn::Module& module() override { return *net_; }
   std::vector<std::string> metrics() const override { return {"accuracy"}; }
+  std::vector<std::string> rowSparse() const override { return net_->rowSparse(); }
   Output compute(const std::vector<torch::Tensor>& batch) override {
-    const torch::Tensor target = batch.at(1).contiguous();
-    const torch::Tensor logits = net_.forward(batch.at(0));
-    return {torch::binary_cross_entropy_with_logits(logits, target.to(logits.scalar_type())),
-            {shareRight(logits, target)}};
+    const torch::Tensor target = batch.back().contiguous();
+    const auto [loss, logits] = net_->loss(batch, target);
+    return {loss, {shareRight(logits, target)}};
+  }
+  std::vector<Column> predict(const std::vector<torch::Tensor>& batch) override {
+    const torch::Tensor chance = torch::sigmoid(net_->logits(batch));
+    return {{"class", chance.gt(0.5).to(torch::kInt64)}, {"probability", chance}};
   }
 
  private:
-  LogisticImpl net_;
+  std::unique_ptr<LogitNet> net_;
 };
+
+bool isSparse(const DataShape& data) {
+  return data.fields.size() == 3 && data.symbols > 0 && data.fields[0].type == DataType::kInt64 &&
+         data.fields[0].shape.size() == 1 && data.fields[1].type == DataType::kFloat32 &&
+         data.fields[1].shape.size() == 1;
+}
 
 }  // namespace
 
 Result<MakeModel> makeLogistic(const DataShape& data, const Values& /*values*/) {
-  COLLA_TRY_ASSIGN(const std::int64_t features, featuresOf(data));
+  const bool sparse = isSparse(data);
+  std::int64_t features = data.symbols;
+  if (!sparse) {
+    COLLA_TRY_ASSIGN(features, featuresOf(data));
+  }
   if (data.classes != 2) {
     return {
         StatusCode::kInvalidArgument,
         fmt::format("lr tells two classes apart, but the data has {}: use softmax", data.classes)};
   }
-  return MakeModel([features] { return std::make_unique<Logistic>(features); });
+  return MakeModel([features, sparse] {
+    return std::make_unique<Logistic>(
+        sparse ? std::unique_ptr<LogitNet>(std::make_unique<SparseRows>(features))
+               : std::make_unique<WholeRows>(features));
+  });
 }
 
 }  // namespace colla::models

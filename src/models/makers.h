@@ -6,6 +6,7 @@
 namespace colla::models {
 
 // Logistic regression: one linear layer to one logit; binary cross entropy on classes 0 and 1.
+// Takes whole rows of numbers, and sparse ones (numbers of features, their values).
 Result<MakeModel> makeLogistic(const DataShape& data, const Values& values);
 
 // Linear layers with ReLU between them: `hidden` of them before the last one, each of --hidden
@@ -17,6 +18,22 @@ Result<MakeModel> makeMlp(const DataShape& data, const Values& values);
 // DeepFam: convolutions of protein letters, the largest value of each, a dense layer.
 Result<ReadOptions> readsDeepFam(const Values& values);
 Result<MakeModel> makeDeepFam(const DataShape& data, const Values& values);
+
+// Images to classes, as in Keras.
+Result<MakeModel> makeResNet50V2(const DataShape& data, const Values& values);
+Result<MakeModel> makeResNet101V2(const DataShape& data, const Values& values);
+Result<MakeModel> makeResNet152V2(const DataShape& data, const Values& values);
+Result<MakeModel> makeInceptionV3(const DataShape& data, const Values& values);
+
+// A language model on words and the words that follow.
+std::vector<Flag> languageFlags();
+Result<ReadOptions> languageReads(const Values& values);
+Result<MakeModel> makeLanguage(const DataShape& data, const Values& values);
+
+// Captions for images.
+std::vector<Flag> captionFlags();
+Result<ReadOptions> captionReads(const Values& values);
+Result<MakeModel> makeCaptions(const DataShape& data, const Values& values);
 
 // The numbers in one sample of the first field. kInvalidArgument unless the data set is one of
 // float32 inputs of a fixed shape and a target that is one of at least two classes.

@@ -37,10 +37,12 @@ Result<Task> makeTask(const Entry& entry, const Values& values, const std::strin
   COLLA_TRY_ASSIGN(const auto opened, parts->open(part));
   Task task;
   task.name = entry.name;
-  task.options = toString(values);
+  task.options = shapeText(entry.flags, values);
   COLLA_TRY_ASSIGN(task.model, entry.make(shapeOf(*opened), values));
   task.optimizer = entry.optimizer;
   task.batch = entry.batch;
+  task.schedule = entry.schedule;
+  task.clipNorm = entry.clipNorm;
   task.data = [parts](Part wanted) { return parts->open(wanted); };
   return task;
 }

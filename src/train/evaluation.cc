@@ -56,7 +56,7 @@ Evaluation evaluateCheckpoint(Job& job, const Task& task, const RunPlan& plan) {
   }
   restoreModel(job.world(), replica, loaded ? &*loaded : nullptr);
 
-  const Outcome outcome = evaluateAll(replica, job, map, test, plan);
+  const Outcome outcome = replica.shown(evaluateAll(replica, job, map, test, plan));
   return {.step = *plan.resumeStep,
           .samples = test->size(),
           .loss = outcome.loss,

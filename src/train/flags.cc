@@ -59,7 +59,7 @@ Flags::Flags(CLI::App& app) : settings_(app) {
       ->group(kOptimizer);
   app.add_flag("--scale-lr", options_.scaleRate, "multiply the learning rate by the slices")
       ->group(kOptimizer);
-  app.add_option("--clip-norm", options_.clipNorm, "limit of the gradients' global norm")
+  app.add_option("--clip-norm", options_.clipNorm, "limit of the gradients' global norm; 0: none")
       ->group(kOptimizer);
 
   constexpr char kRun[] = "What is kept and shown";
@@ -96,8 +96,11 @@ Result<TrainOptions> Flags::options(const Config& config) const {
   if (!schedule_.empty()) {
     COLLA_TRY_ASSIGN(options.schedule, parseSchedule(schedule_));
   }
-  if (warmup_ != 0) options.schedule.warmup = warmup_;
-  COLLA_TRY(validate(options.schedule));
+  if (warmup_ != 0) {
+    if (!options.schedule) options.schedule.emplace();
+    options.schedule->warmup = warmup_;
+  }
+  if (options.schedule) COLLA_TRY(validate(*options.schedule));
 
   if (keep_ == "all") {
     options.keep = 0;

@@ -18,6 +18,12 @@
 namespace colla::train {
 namespace {
 
+[[noreturn]] void refuse(const Reducer::Entry& entry, const std::string& why) {
+  throw Error(
+      StatusCode::kInvalidArgument,
+      fmt::format("{} \"{}\" {}", entry.parameter ? "parameter" : "buffer", entry.name, why));
+}
+
 // Partial sums and levels of the tree: enough for any number of slices.
 constexpr int kMostBuffers = 80;
 
@@ -107,14 +113,23 @@ Reducer::Reducer(Job& job, SliceMap map, std::vector<Entry> entries, const Optio
       options_(options),
       sums_(entries_.size()),
       next_(range_.begin) {
+  std::vector<std::size_t> widths;
   for (const Entry& entry : entries_) {
     const Buffer memory = memoryOf(entry.tensor, entry.name);
     extents_.push_back({memory.type(), memory.count()});
+    matrices_.push_back(entry.rowSparse ? static_cast<int>(widths.size()) : -1);
+    if (!entry.rowSparse) continue;
+    COLLA_CHECK(options_.op == ReduceOp::kSum);
+    if (memory.type() != DataType::kFloat32 || entry.tensor.dim() < 1 || memory.count() == 0) {
+      refuse(entry, "can't have gradients of rows: it is no float32 matrix");
+    }
+    widths.push_back(memory.count() / static_cast<std::size_t>(entry.tensor.size(0)));
   }
+  if (!widths.empty()) rows_.emplace(map_, job.rank(), std::move(widths));
   // A first guess: backward reaches the last parameters first, and buffers come after it.
   std::vector<int> order;
   for (int i = static_cast<int>(entries_.size()) - 1; i >= 0; --i) {
-    if (entries_[i].parameter) order.push_back(i);
+    if (entries_[i].parameter && matrices_[i] < 0) order.push_back(i);
   }
   for (int i = 0; i < static_cast<int>(entries_.size()); ++i) {
     if (!entries_[i].parameter) order.push_back(i);
@@ -171,21 +186,19 @@ void Reducer::add(int entry, const torch::Tensor& value, bool changed) {
 
 void Reducer::take(int entry, const torch::Tensor& value, bool counts) {
   const Entry& target = entries_[entry];
-  const auto refuse = [&](const std::string& why) {
-    throw Error(
-        StatusCode::kInvalidArgument,
-        fmt::format("{} \"{}\" {}", target.parameter ? "parameter" : "buffer", target.name, why));
-  };
   if (!slice_) {
-    if (!options_.sliceIsBackward) refuse("got a gradient outside of a step");
-    if (missingSlices() == 0) refuse("got a gradient of one slice too many: call step() first");
+    if (!options_.sliceIsBackward) refuse(target, "got a gradient outside of a step");
+    if (missingSlices() == 0) {
+      refuse(target, "got a gradient of one slice too many: call step() first");
+    }
     beginSlice(next_);
     torch::autograd::Engine::get_default_engine().queue_callback([this] { endSlice(); });
   }
+  if (matrices_[entry] >= 0) return takeRows(entry, value);
   const auto [bucketIndex, member] = places_[entry];
   SharedBucket& bucket = *buckets_[bucketIndex];
   if (bucket.seen[member]) {
-    refuse("got two gradients in one slice: add up the losses and call backward() once");
+    refuse(target, "got two gradients in one slice: add up the losses and call backward() once");
   }
   const torch::Tensor dense = (value.is_sparse() ? value.to_dense() : value).contiguous();
   if (dense.sizes() != views_[entry].sizes() ||
@@ -194,7 +207,7 @@ void Reducer::take(int entry, const torch::Tensor& value, bool counts) {
     shapes << "changed from " << views_[entry].sizes() << " " << views_[entry].scalar_type()
            << " to " << dense.sizes() << " " << dense.scalar_type()
            << ": shapes and types must stay while it is trained";
-    refuse(shapes.str());
+    refuse(target, shapes.str());
   }
   SharedBucket::Pointers pointers;
   bucket.sums.add(*slice_, bucket.at(bucket.plan.members[member].offset, pointers),
@@ -205,6 +218,42 @@ void Reducer::take(int entry, const torch::Tensor& value, bool counts) {
   if (--bucket.missing == 0) {
     complete(bucket);
     startReady();
+  }
+}
+
+void Reducer::takeRows(int entry, const torch::Tensor& value) {
+  const Entry& target = entries_[entry];
+  if (!value.is_sparse() || value.sparse_dim() != 1 || value.scalar_type() != torch::kFloat32 ||
+      value.sizes() != target.tensor.sizes()) {
+    refuse(target, "was said to get sparse gradients of rows, but got another one");
+  }
+  const torch::Tensor indices = value._indices().contiguous();
+  const torch::Tensor values = value._values().contiguous();
+  rows_->add(matrices_[entry], *slice_,
+             {indices.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(indices.numel())},
+             {values.const_data_ptr<float>(), static_cast<std::size_t>(values.numel())});
+}
+
+// The sums are sparse tensors whose memory is rows_'s.
+void Reducer::finishRows() {
+  if (!rows_) return;
+  throwIfError(rows_->finish(job_.world()));
+  for (int entry = 0; entry < static_cast<int>(entries_.size()); ++entry) {
+    if (matrices_[entry] < 0) continue;
+    const Rows& sum = rows_->sum(matrices_[entry]);
+    const torch::Tensor& tensor = entries_[entry].tensor;
+    sums_[entry] = torch::Tensor();
+    if (!sum.rows.empty()) {
+      const auto count = static_cast<std::int64_t>(sum.rows.size());
+      std::vector<std::int64_t> shape = tensor.sizes().vec();
+      shape.front() = count;
+      sums_[entry] = torch::_sparse_coo_tensor_unsafe(
+          torch::from_blob(const_cast<std::int64_t*>(sum.rows.data()), {1, count}, torch::kInt64),
+          torch::from_blob(const_cast<float*>(sum.values.data()), shape, torch::kFloat32),
+          tensor.sizes());
+      sums_[entry]._coalesced_(true);
+    }
+    tensor.mutable_grad() = sums_[entry];
   }
 }
 
@@ -272,6 +321,7 @@ void Reducer::finish() {
   started_ = 0;
   next_ = range_.begin;
   throwIfError(status);
+  finishRows();
 
   for (const auto& bucket : buckets_) {
     const std::size_t size = sizeOf(bucket->plan.type);
@@ -290,8 +340,9 @@ void Reducer::finish() {
 // are still in use.
 void Reducer::learnOrder() {
   order_ = Order::kLearned;
-  if (job_.size() == 1 || buckets_.size() == 1) return;
+  if (job_.size() == 1 || buckets_.size() <= 1) return;
   for (int entry = 0; entry < static_cast<int>(entries_.size()); ++entry) {
+    if (matrices_[entry] >= 0) continue;
     if (std::ranges::find(ready_, entry) == ready_.end()) ready_.push_back(entry);
   }
   throwIfError(broadcast(job_.world(), ready_, 0));

@@ -6,6 +6,9 @@
 // workers of this host share; a bucket whose last slice is in leaves at once, on the group's
 // progress thread. What is left at the end of the step is exchanged on the caller's own.
 //
+// A parameter whose gradients have few rows has no place in a bucket: its rows alone are kept, and
+// exchanged at the end of the step (train/row_sums.h).
+//
 // The order in which entries become ready is learned on rank 0 in the first step; the buckets
 // follow it from then on. Sums are canonical (colla/slices.h), so no bit depends on any of this.
 //
@@ -24,6 +27,7 @@
 #include "colla/slices.h"
 #include "collective/partial_sums.h"
 #include "train/bucket_plan.h"
+#include "train/row_sums.h"
 
 namespace colla::train {
 
@@ -32,7 +36,8 @@ class Reducer {
   struct Entry {
     std::string name;
     torch::Tensor tensor;
-    bool parameter = true;  // Its gradient is taken by hooks.
+    bool parameter = true;   // Its gradient is taken by hooks.
+    bool rowSparse = false;  // The gradient is sparse, of float32, and so is its sum.
   };
 
   struct Options {
@@ -74,6 +79,8 @@ class Reducer {
   void build(std::span<const int> order);
   void learnOrder();
   void take(int entry, const torch::Tensor& value, bool counts);
+  void takeRows(int entry, const torch::Tensor& value);
+  void finishRows();
   void complete(SharedBucket& bucket);
   void startReady();
   Status exchange(SharedBucket& bucket);
@@ -88,6 +95,8 @@ class Reducer {
   std::vector<std::unique_ptr<SharedBucket>> buckets_;
   std::vector<std::pair<int, int>> places_;  // Bucket and member of each entry.
   std::vector<torch::Tensor> views_;         // The memory of the sums.
+  std::vector<int> matrices_;                // Number of each entry in rows_; -1: in a bucket.
+  std::optional<RowSums> rows_;
   std::vector<torch::Tensor> sums_;
   std::optional<int> slice_;
   int next_;                 // The slice after those that are in.

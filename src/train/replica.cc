@@ -47,7 +47,7 @@ bool sameBits(const torch::Tensor& a, const torch::Tensor& b) {
 
 bool allFinite(const torch::Tensor& tensor) {
   return !tensor.defined() || !tensor.is_floating_point() ||
-         torch::isfinite(tensor).all().item<bool>();
+         torch::isfinite(tensor.is_sparse() ? tensor._values() : tensor).all().item<bool>();
 }
 
 }  // namespace
@@ -64,13 +64,15 @@ Replica::Replica(Job& job, const SliceMap& map, const MakeModel& make, const Opt
     model_ = make();
   }
   std::vector<Reducer::Entry> entries;
+  const std::vector<std::string> rowSparse = model_->rowSparse();
   for (const auto& item : model_->module().named_parameters()) {
     if (!item.value().requires_grad()) {
       frozen_.push_back({item.key(), item.value()});
       continue;
     }
     parameters_.push_back({item.key(), item.value()});
-    entries.push_back({item.key(), item.value(), true});
+    const bool rows = std::ranges::find(rowSparse, item.key()) != rowSparse.end();
+    entries.push_back({item.key(), item.value(), true, rows});
   }
   if (parameters_.empty()) {
     throw Error(StatusCode::kInvalidArgument, "the model has no parameter to train");
@@ -167,6 +169,11 @@ Outcome Replica::reduceMetrics() {
   const double divisor = std::max(sums[kSamples], 1.0);
   outcome.loss = sums[kLoss] / divisor;
   for (const double sum : sums.subspan(kFirstMetric)) outcome.metrics.push_back(sum / divisor);
+  return outcome;
+}
+
+Outcome Replica::shown(Outcome outcome) const {
+  outcome.metrics = model_->shown(std::move(outcome.metrics));
   return outcome;
 }
 

@@ -60,6 +60,9 @@ class Replica {
   // Loss and metrics of one global batch, without gradients; leaves everything as it was.
   Outcome evaluate(const NextBatch& next);
 
+  // As people are told it: Model::shown().
+  Outcome shown(Outcome outcome) const;
+
   Model& model() { return *model_; }
   Updater& updater() { return *updater_; }
   Reducer& reducer() { return *reducer_; }

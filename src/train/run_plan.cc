@@ -37,8 +37,8 @@ Status checkNumbers(const TrainOptions& options) {
   if (options.steps && *options.steps < 1) {
     return invalid("--steps is {}, but takes 1 or more", *options.steps);
   }
-  if (!(options.clipNorm >= 0)) {
-    return invalid("--clip-norm is {}, but cannot be negative", options.clipNorm);
+  if (options.clipNorm && !(*options.clipNorm >= 0)) {
+    return invalid("--clip-norm is {}, but cannot be negative", *options.clipNorm);
   }
   if (options.saveEvery < 0 || options.evalEvery < 0 || options.keep < 0 ||
       !(options.saveSeconds >= 0)) {

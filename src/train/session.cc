@@ -65,9 +65,9 @@ Session::Session(Job& job, const Task& task, const RunPlan& plan)
   section_ = options.evalEvery > 0
                  ? options.evalEvery
                  : std::max<std::int64_t>(1, (total_ + kSections - 1) / kSections);
-  replica_ =
-      std::make_unique<Replica>(job, map_, task.model, scaled(task.optimizer, plan),
-                                ReplicaOptions{plan.seed, options.clipNorm, options.bfloat16});
+  replica_ = std::make_unique<Replica>(
+      job, map_, task.model, scaled(task.optimizer, plan),
+      ReplicaOptions{plan.seed, options.clipNorm.value_or(task.clipNorm), options.bfloat16});
   if (!options.directory.empty() && records()) {
     checkpoint::Directory directory(checkpointsOf(options.directory));
     throwIfError(directory.own());
@@ -173,7 +173,7 @@ Progress Session::progressOf(std::int64_t step, const Outcome& outcome) const {
   return {.step = step,
           .epoch = order_->position(step).epoch,
           .loss = outcome.loss,
-          .metrics = outcome.metrics};
+          .metrics = replica_->model().shown(outcome.metrics)};
 }
 
 Summary Session::run() {
@@ -185,6 +185,7 @@ Summary Session::run() {
   loading.firstStep = first_;
   loading.endStep = std::max(first_, total_);
   const auto loader = valueOrThrow(data::Loader::create(train_, *order_, loading));
+  const Schedule schedule = options.schedule.value_or(task_.schedule);
   const Replica::NextBatch next = [&] { return valueOrThrow(loader->next()); };
 
   Summary summary;
@@ -206,8 +207,8 @@ Summary Session::run() {
     const data::Position position = order_->position(step);
     const std::int64_t samples = order_->batch(position.batch).count;
     const double start = secondsSince(begin);
-    const Outcome outcome = replica_->step(step, samples, next, factorAt(options.schedule, step),
-                                           Interrupt::requested());
+    const Outcome outcome =
+        replica_->step(step, samples, next, factorAt(schedule, step), Interrupt::requested());
     const double end = secondsSince(begin);
     guard(++step, outcome);
     mean.add(outcome);
@@ -216,7 +217,8 @@ Summary Session::run() {
     summary.interrupted = outcome.stop;
     if (recorder_) {
       const std::int64_t done = plan_.options.steps ? step : position.batch + 1;
-      recorder_->step(step, done, start, end, outcome, mean.value());
+      recorder_->step(step, done, start, end, replica_->shown(outcome),
+                      replica_->shown(mean.value()));
       for (const auto& hook : task_.hooks) {
         hook->afterStep(progressOf(step, outcome), replica_->model());
       }
@@ -226,10 +228,14 @@ Summary Session::run() {
     if (test_ && (due || step == total_) && !summary.interrupted) {
       test = evaluate();
       tested = step;
-      if (recorder_) recorder_->evaluation(step, *test);
+      if (recorder_) recorder_->evaluation(step, replica_->shown(*test));
     }
     if (ends) {
-      if (recorder_) recorder_->end(mean.value(), tested == step ? &*test : nullptr);
+      if (recorder_) {
+        const std::optional<Outcome> fresh =
+            tested == step ? std::optional(replica_->shown(*test)) : std::nullopt;
+        recorder_->end(replica_->shown(mean.value()), fresh ? &*fresh : nullptr);
+      }
       inSection = false;
     }
     if (saveIsDue(step)) save(step);

@@ -83,6 +83,14 @@ class RuleUpdater final : public Updater {
     for (std::size_t slot = 0; slot < states_[i].slots.size(); ++slot) {
       slots[slot] = spanOf<T>(states_[i].slots[slot]);
     }
+    if (gradient.is_sparse()) {
+      const torch::Tensor& parameter = parameters_[i].tensor;
+      rule_.applyRows<T>(update, spanOf<T>(parameter),
+                         static_cast<std::size_t>(parameter.numel() / parameter.size(0)),
+                         spanOf<std::int64_t>(gradient._indices()), spanOf<T>(gradient._values()),
+                         std::span(slots).first(states_[i].slots.size()));
+      return;
+    }
     rule_.apply<T>(update, spanOf<T>(parameters_[i].tensor), spanOf<T>(gradient),
                    std::span(slots).first(states_[i].slots.size()));
   }
@@ -123,8 +131,10 @@ class TorchUpdater final : public Updater {
 
   void apply(std::span<const torch::Tensor> gradients, double factor, double scale) override {
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      if (gradients[i].defined() && scale != 1) gradients[i].mul_(scale);
-      parameters_[i].tensor.mutable_grad() = gradients[i];
+      torch::Tensor gradient = gradients[i];
+      if (gradient.defined() && scale != 1) gradient.mul_(scale);
+      if (gradient.defined() && gradient.is_sparse()) gradient = gradient.to_dense();
+      parameters_[i].tensor.mutable_grad() = gradient;  // Few of them take sparse ones.
     }
     for (std::size_t group = 0; group < rates_.size(); ++group) {
       optimizer_->param_groups()[group].options().set_lr(rates_[group] * factor);
@@ -161,8 +171,9 @@ class TorchUpdater final : public Updater {
 double clipFactorOf(std::span<const torch::Tensor> gradients, double maxNorm) {
   if (maxNorm == 0) return 1;
   double sum = 0;
-  for (const torch::Tensor& gradient : gradients) {
-    if (!gradient.defined()) continue;
+  for (const torch::Tensor& given : gradients) {
+    if (!given.defined()) continue;
+    const torch::Tensor gradient = given.is_sparse() ? given._values() : given;
     const auto count = static_cast<std::size_t>(gradient.numel());
     if (gradient.scalar_type() == torch::kFloat64) {
       sum += optim::sumOfSquares(std::span(gradient.const_data_ptr<double>(), count));

@@ -27,7 +27,8 @@ class Updater {
   virtual ~Updater() = default;
 
   // gradients[i] belongs to parameter i; undefined: it had none in this step, and stays as it is.
-  // `factor` is the schedule's, `scale` multiplies the gradients (clipping).
+  // A sparse one has rows that ascend, each once; the other rows stay as they are. `factor` is the
+  // schedule's, `scale` multiplies the gradients (clipping).
   virtual void apply(std::span<const torch::Tensor> gradients, double factor, double scale) = 0;
 
   // What a checkpoint keeps, valid until the next call of any function.
@@ -36,7 +37,8 @@ class Updater {
 };
 
 // What `gradients` are to be multiplied by so that their global norm is at most `maxNorm` (0: no
-// limit): summed in float64 over fixed blocks, in the order of the parameters.
+// limit): summed in float64 over fixed blocks, in the order of the parameters, of sparse ones over
+// the rows that they have.
 double clipFactorOf(std::span<const torch::Tensor> gradients, double maxNorm);
 
 std::unique_ptr<Updater> makeUpdater(const Optimizer& optimizer, std::vector<Parameter> parameters);

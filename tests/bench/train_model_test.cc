@@ -45,11 +45,7 @@ TEST_P(TrainFilesTest, FitTheModel) {
   EXPECT_GT(std::set(inputs.begin(), inputs.end()).size(), 10U);
 
   std::vector<double> targets;
-  if (model.binary()) {
-    for (const float target : readAll<float>(path_ + ".y")) targets.push_back(target);
-  } else {
-    for (const auto target : readAll<std::int64_t>(path_ + ".y")) targets.push_back(target);
-  }
+  for (const auto target : readAll<std::int64_t>(path_ + ".y")) targets.push_back(target);
   EXPECT_EQ(std::ssize(targets), kSamples);
   const std::set<double> distinct(targets.begin(), targets.end());
   EXPECT_GE(distinct.size(), 2U);

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "colla/error.h"
 #include "models/task.h"
 
@@ -100,6 +102,39 @@ TEST(ModelsTest, LogisticRegressionIsRight) {
                               1e-4, 1e-6));
   EXPECT_DOUBLE_EQ(output.metrics.at(0),
                    (chance > 0.5).eq(label == 1).to(torch::kFloat64).mean().item<double>());
+}
+
+// A sparse sample is the same as the whole row that it stands for.
+TEST(ModelsTest, LogisticRegressionOnSparseSamples) {
+  const DataShape sparse = {{{"feature", DataType::kInt64, {-1}},
+                             {"value", DataType::kFloat32, {-1}},
+                             {"label", DataType::kInt64, {}}},
+                            2,
+                            6};
+  const auto model = valueOrThrow(entryOf("lr").make(sparse, {}))();
+  EXPECT_THAT(model->rowSparse(), ElementsAre("embedding.weight"));
+  const auto parameters = model->module().named_parameters();
+  {
+    const torch::NoGradGuard noGrad;
+    parameters["embedding.weight"].copy_(
+        torch::tensor({0.5, -1.0, 2.0, 0.25, 1.5, -0.75}).unsqueeze(1));
+    parameters["bias"].fill_(0.1);
+  }
+  // The second one is padded.
+  const torch::Tensor feature = torch::tensor({{1, 2, 5}, {4, 0, 0}}, torch::kInt64);
+  const torch::Tensor value = torch::tensor({{1.0f, 0.5f, 2.0f}, {3.0f, 0.0f, 0.0f}});
+  const torch::Tensor label = torch::tensor({0, 1}, torch::kInt64);
+  const Output output = model->compute({feature, value, label});
+  const double first = -1.0 + 1.0 - 1.5 + 0.1;
+  const double second = 4.5 + 0.1;
+  EXPECT_NEAR(output.loss.item<double>(),
+              (std::log1p(std::exp(first)) + std::log1p(std::exp(-second))) / 2, 1e-6);
+  EXPECT_EQ(output.metrics.at(0), 1);
+  output.loss.backward();
+  const torch::Tensor gradient = parameters["embedding.weight"].grad();
+  ASSERT_TRUE(gradient.is_sparse());
+  EXPECT_NEAR(gradient.to_dense()[5][0].item<double>(), 2.0 / (1 + std::exp(-first)) / 2, 1e-6);
+  EXPECT_EQ(gradient.to_dense()[3][0].item<double>(), 0);
 }
 
 // Far above what chance or a broken gradient would give, in a second.

@@ -1,9 +1,12 @@
 // Contract: `colla train MODEL` gives the same bits under every strategy, for every number of
 // workers.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <regex>
+#include <vector>
 
 #include "checkpoint/fixture.h"
 #include "cli/command.h"
@@ -11,8 +14,18 @@
 namespace colla::models {
 namespace {
 
+// How a model is trained here: its flags, the steps that are compared, and the strategies.
+struct Training {
+  std::string name;
+  std::string flags;
+  std::vector<int> steps;
+  std::vector<std::string> ways;
+};
+
+std::ostream& operator<<(std::ostream& out, const Training& run) { return out << run.flags; }
+
 class SameBitsTest : public checkpoint::CheckpointTest,
-                     public ::testing::WithParamInterface<const char*> {
+                     public ::testing::WithParamInterface<Training> {
  protected:
   cli::Outcome colla(const std::string& arguments) const { return cli::runColla(root_, arguments); }
 };
@@ -21,38 +34,66 @@ std::string withoutSeconds(const std::string& lines) {
   return std::regex_replace(lines, std::regex(" - [0-9]+s - "), " - ");
 }
 
-// 5 steps of 64 samples, the last one with 44; slices of 22, 21 and 21.
 TEST_P(SameBitsTest, UnderEveryStrategy) {
-  const std::string train =
-      std::string("train ") + GetParam() +
-      " --epochs 1 --batch 64 --slices 3 --threads 1 --optimizer adam --keep all --save-every 2";
+  const Training& run = GetParam();
+  const std::string train = "train " + run.flags + " --slices 3 --threads 1 --keep all";
   const auto first = colla(train + " --checkpoint-dir single");
   ASSERT_EQ(first.exitCode, 0) << first.error;
-  for (const char* way : {"--strategy mirrored --np 2", "--strategy allreduce --np 2",
-                          "--strategy allreduce --np 3"}) {
+  for (const std::string& way : run.ways) {
     std::filesystem::remove_all(path("other"));
     const auto other = colla(train + " --checkpoint-dir other " + way);
     ASSERT_EQ(other.exitCode, 0) << way << "\n" << other.error;
     EXPECT_EQ(withoutSeconds(other.out), withoutSeconds(first.out)) << way;
-    for (const char* step : {"@0", "@2", "@5"}) {
-      const auto compared = colla(std::string("compare single") + step + " other" + step);
+    for (const int step : run.steps) {
+      const auto compared = colla(fmt::format("compare single@{0} other@{0}", step));
       EXPECT_EQ(compared.exitCode, 0) << way << "\n" << compared.out << compared.error;
     }
   }
   // And it is able to say no.
-  EXPECT_EQ(colla("compare single@4 single@5").exitCode, 1);
+  EXPECT_EQ(colla(fmt::format("compare single@0 single@{}", run.steps.back())).exitCode, 1);
+}
+
+const std::vector<std::string> kAllWays = {
+    "--strategy mirrored --np 2", "--strategy allreduce --np 2", "--strategy allreduce --np 3"};
+// Where a step takes long.
+const std::vector<std::string> kTwoWays = {"--strategy mirrored --np 2",
+                                           "--strategy allreduce --np 3"};
+
+// 5 steps of 64 samples, the last one with 44; slices of 22, 21 and 21.
+Training quick(const std::string& name, const std::string& flags) {
+  return {name,
+          name + " " + flags + " --epochs 1 --batch 64 --optimizer adam --save-every 2",
+          {0, 2, 5},
+          kAllWays};
+}
+
+// 2 steps, with slices of different sizes, by the model's own optimizer.
+Training slow(const std::string& name, const std::string& flags) {
+  return {name, name + " " + flags + " --steps 2 --batch 7 --no-eval", {0, 2}, kTwoWays};
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Models, SameBitsTest,
-    ::testing::Values("deepfam --data synthetic:gpcr:300 --length 120 --windows "
-                      "5,8,12 --filters 12 --hidden 30",
-                      "lr --data synthetic:lr:300x301", "softmax --data synthetic:mnist:300",
-                      "snn --data synthetic:mnist:300", "mlp --data synthetic:mnist:300"),
-    [](const auto& model) {
-      const std::string text = model.param;
-      return text.substr(0, text.find(' '));
-    });
+    ::testing::Values(
+        quick("deepfam",
+              "--data synthetic:gpcr:300 --length 120 --windows 5,8,12 --filters 12 --hidden 30"),
+        quick("lr", "--data synthetic:lr:300x301"), quick("softmax", "--data synthetic:mnist:300"),
+        quick("snn", "--data synthetic:mnist:300"), quick("mlp", "--data synthetic:mnist:300"),
+        Training{"lr_sparse",
+                 "lr --data synthetic:libsvm:300x500 --epochs 1 --batch 64 --optimizer adam",
+                 {0, 5},
+                 kAllWays},
+        Training{"lm",
+                 "lm --data synthetic:text:3000x400 --steps 5 --batch 33 --embedding 16 --units 24 "
+                 "--projection 12 --candidates 50",
+                 {0, 5},
+                 kAllWays},
+        slow("resnet50v2", "--data synthetic:cifar10:14 --input 32x32"),
+        slow("inceptionv3", "--data synthetic:cifar10:14 --input 75x75"),
+        slow("im2txt",
+             "--data synthetic:captions:14 --input 75x75 --units 16 --embedding 12 "
+             "--train-inception true")),
+    [](const auto& run) { return run.param.name; });
 
 }  // namespace
 }  // namespace colla::models

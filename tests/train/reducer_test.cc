@@ -106,6 +106,72 @@ TEST(ReducerTest, SparseGradientsAreSummedAsDenseOnes) {
   });
 }
 
+// Rows alone travel, and have the bits that a whole gradient has there, for any number of workers;
+// also where a slice or a worker has no rows, and in a vector.
+TEST(ReducerTest, RowsHaveTheBitsOfWholeGradients) {
+  const auto sums = [](int workers, bool rowSparse) {
+    std::vector<torch::Tensor> result;
+    runWorkers(workers, 5, [&](Job& job) {
+      const torch::Tensor table = torch::zeros({50, 3}).set_requires_grad(true);
+      const torch::Tensor vector = torch::zeros({50}).set_requires_grad(true);
+      const torch::Tensor other = parameter({1, 2});
+      Reducer reducer(job, mapOf(job),
+                      {{"table", table, true, rowSparse},
+                       {"other", other},
+                       {"vector", vector, true, rowSparse}},
+                      {.bucketBytes = 1});
+      for (int step = 0; step < 3; ++step) {
+        runStep(job, reducer, [&](int slice) {
+          if (slice == step) return other.sum();  // No row.
+          const torch::Tensor i = torch::arange(20, torch::kInt64);
+          const torch::Tensor rows = (i * (slice + 3) + i * i * step).remainder(50);
+          const torch::Tensor scale = ((i + 1) * (slice + 1)).to(torch::kFloat32).reciprocal();
+          return (torch::embedding(table, rows, -1, false, true) * scale.unsqueeze(1)).sum() +
+                 (torch::gather(vector, 0, rows, true) * scale).sum() * 0.3 + other.sum();
+        });
+        if (job.rank() != 0) continue;
+        EXPECT_EQ(reducer.sum(0).is_sparse(), rowSparse);
+        for (const int entry : {0, 1, 2}) {
+          const torch::Tensor& sum = reducer.sum(entry);
+          result.push_back(sum.is_sparse() ? sum.to_dense() : sum.clone());
+        }
+      }
+    });
+    return result;
+  };
+  const auto whole = sums(1, false);
+  ASSERT_EQ(whole.size(), 9);
+  EXPECT_NE(whole[0].abs().sum().item<float>(), 0);
+  for (const int workers : {1, 2, 3, 5}) {
+    const auto rows = sums(workers, true);
+    ASSERT_EQ(rows.size(), whole.size());
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      EXPECT_TRUE(torch::equal(rows[i], whole[i])) << workers << " workers, " << i;
+    }
+  }
+}
+
+TEST(ReducerTest, RowsThatNobodyHasAreNoGradient) {
+  runWorkers(2, 2, [](Job& job) {
+    const torch::Tensor table = torch::zeros({5, 2}).set_requires_grad(true);
+    const torch::Tensor other = parameter({1});
+    Reducer reducer(job, mapOf(job), {{"table", table, true, true}, {"other", other}},
+                    Reducer::Options());
+    runStep(job, reducer, [&](int) { return other.sum(); });
+    EXPECT_FALSE(reducer.sum(0).defined());
+    EXPECT_FALSE(table.grad().defined());
+  });
+}
+
+TEST(ReducerTest, AWholeGradientWhereRowsWereSaidIsRefusedByName) {
+  runWorkers(1, 1, [](Job& job) {
+    const torch::Tensor table = torch::ones({5, 2}).set_requires_grad(true);
+    Reducer reducer(job, mapOf(job), {{"table.weight", table, true, true}}, Reducer::Options());
+    EXPECT_THAT(refusal([&] { runStep(job, reducer, [&](int) { return table.sum(); }); }),
+                AllOf(HasSubstr("\"table.weight\""), HasSubstr("sparse")));
+  });
+}
+
 // A bucket for each tensor, and one for all: the same bits, also after the order was learned.
 TEST(ReducerTest, BucketsDoNotChangeBits) {
   const auto sums = [](std::size_t bucketBytes) {

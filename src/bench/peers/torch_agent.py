@@ -83,7 +83,9 @@ class Training:
         self.deepfam = name.startswith("deepfam")
         kind = torch.uint8 if self.deepfam else torch.float32
         self.inputs = map_file(path + ".x", kind).view(self.samples, -1)
-        self.targets = map_file(path + ".y", torch.float32 if name == "lr" else torch.int64)
+        self.targets = map_file(path + ".y", torch.int64)
+        if name == "lr":
+            self.targets = self.targets.float()
         self.weights = map_file(path + ".w", torch.float32)
         self.loss = binary_cross_entropy if name == "lr" else F.cross_entropy
         if self.deepfam:

@@ -1,0 +1,146 @@
+#include "models/image_model.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "base/check.h"
+#include "colla/error.h"
+#include "models/classifier.h"
+
+namespace colla::models {
+namespace {
+
+template <typename... Args>
+Status invalid(fmt::format_string<Args...> format, Args&&... args) {
+  return {StatusCode::kInvalidArgument, fmt::format(format, std::forward<Args>(args)...)};
+}
+
+constexpr std::int64_t kLargest = 16'384;
+
+class ImageModel final : public Model, public Predicts {
+ public:
+  explicit ImageModel(std::shared_ptr<ImageNet> net) : net_(std::move(net)) {}
+  torch::nn::Module& module() override { return *net_; }
+  std::vector<std::string> metrics() const override { return {"accuracy"}; }
+  Output compute(const std::vector<torch::Tensor>& batch) override {
+    if (!net_->options().includeTop) {
+      throw Error(StatusCode::kInvalidArgument,
+                  "without its top the model has no classes and no loss: --include-top false is "
+                  "for colla predict, which then writes features");
+    }
+    const torch::Tensor logits = net_->forward(batch.at(0));
+    return {torch::nn::functional::cross_entropy(logits, batch.at(1)),
+            {accuracyOf(logits, batch.at(1))}};
+  }
+  std::vector<Column> predict(const std::vector<torch::Tensor>& batch) override {
+    const torch::Tensor output = net_->forward(batch.at(0));
+    if (net_->options().includeTop) return classColumns(output, net_->options().softmax);
+    return {{"feature", output.flatten(1)}};
+  }
+
+ private:
+  std::shared_ptr<ImageNet> net_;
+};
+
+}  // namespace
+
+std::vector<Flag> imageFlags(std::string_view input) {
+  return {{"input", input, "height x width that images are scaled to"},
+          {"classes", "data", "classes of the last layer; data: as many as the data has"},
+          {"include-top", "true", "true, or false: features instead of classes, for predictions"},
+          {"pooling", "none", "of features without a top: avg, max or none", false},
+          {"classifier-activation", "softmax", "of predictions: softmax or none", false},
+          {"weights", "none", "safetensors file with the first weights, or none", false}};
+}
+
+Result<ReadOptions> imageReads(const Values& values) {
+  const std::string& text = values.find("input")->second;
+  const char* const end = text.data() + text.size();
+  ReadOptions options;
+  const auto height = std::from_chars(text.data(), end, options.height);
+  if (height.ec == std::errc() && height.ptr != end && *height.ptr == 'x') {
+    const auto width = std::from_chars(height.ptr + 1, end, options.width);
+    if (width.ec == std::errc() && width.ptr == end && options.height > 0 && options.width > 0 &&
+        options.height <= kLargest && options.width <= kLargest) {
+      return options;
+    }
+  }
+  return invalid("--input is \"{}\", but takes a height and a width, such as 128x128", text);
+}
+
+Status checkImages(const DataShape& data, const ReadOptions& size, std::int64_t least) {
+  if (size.height < least || size.width < least) {
+    return invalid("--input is {}x{}, but the model takes images from {}x{}", size.height,
+                   size.width, least, least);
+  }
+  if (data.fields.empty() || data.fields.front().shape.size() != 3 ||
+      data.fields.front().type != DataType::kFloat32) {
+    return invalid(
+        "the model takes images, float32 of channels x height x width, but the data has {}",
+        data.fields.empty() ? "no fields" : "others");
+  }
+  const Field& image = data.fields.front();
+  if (image.shape[1] != size.height || image.shape[2] != size.width) {
+    return invalid("\"{}\" is {}x{}, but the model wants {}x{}: set --input", image.name,
+                   image.shape[1], image.shape[2], size.height, size.width);
+  }
+  return {};
+}
+
+Result<ImageOptions> imageOptions(const DataShape& data, const Values& values, std::int64_t least) {
+  COLLA_TRY_ASSIGN(const ReadOptions size, imageReads(values));
+  COLLA_TRY(checkImages(data, size, least));
+  ImageOptions options;
+  options.channels = data.fields.front().shape[0];
+  COLLA_TRY_ASSIGN(options.includeTop,
+                   oneOf<bool>(values, "include-top", {{"true", true}, {"false", false}}));
+  COLLA_TRY_ASSIGN(options.pooling, oneOf<Pooling>(values, "pooling",
+                                                   {{"none", Pooling::kNone},
+                                                    {"avg", Pooling::kAverage},
+                                                    {"max", Pooling::kMax}}));
+  COLLA_TRY_ASSIGN(options.softmax, oneOf<bool>(values, "classifier-activation",
+                                                {{"softmax", true}, {"none", false}}));
+  options.classes = data.classes;
+  if (values.find("classes")->second != "data") {
+    COLLA_TRY_ASSIGN(options.classes, wholeNumber(values, "classes", 2));
+  }
+  if (options.includeTop && (data.fields.size() < 2 || data.classes < 2)) {
+    return invalid("the model takes images with a class, but the data has {} fields and {} classes",
+                   data.fields.size(), data.classes);
+  }
+  if (options.includeTop && options.classes < data.classes) {
+    return invalid("--classes is {}, but the data has {}", options.classes, data.classes);
+  }
+  COLLA_TRY_ASSIGN(options.weights, openWeights(values.find("weights")->second));
+  return options;
+}
+
+void ImageNet::finish(std::int64_t width) {
+  if (options_.includeTop) {
+    fc_ = register_module("fc", torch::nn::Linear(width, options_.classes));
+  }
+  initialiseAsKeras(*this);
+  loadWeights(*this, options_.weights, options_.includeTop ? "" : "fc.");
+}
+
+torch::Tensor ImageNet::forward(const torch::Tensor& images) {
+  const torch::Tensor x =
+      features((images.contiguous(torch::MemoryFormat::ChannelsLast) * 2).sub_(1));
+  if (options_.includeTop) return fc_->forward(x.mean({2, 3}));
+  switch (options_.pooling) {
+    case Pooling::kAverage:
+      return x.mean({2, 3});
+    case Pooling::kMax:
+      return x.amax({2, 3});
+    case Pooling::kNone:
+      break;
+  }
+  return x;
+}
+
+std::unique_ptr<Model> imageModel(std::shared_ptr<ImageNet> net) {
+  return std::make_unique<ImageModel>(std::move(net));
+}
+
+}  // namespace colla::models

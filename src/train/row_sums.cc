@@ -1,0 +1,188 @@
+#include "train/row_sums.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "colla/collectives.h"
+
+namespace colla::train {
+namespace {
+
+void addTo(float* sum, const float* values, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) sum[i] += values[i];
+}
+
+// A row that only one side has is that side's: adding +0.0 changes nothing but the sign of a zero,
+// which the root sets.
+Rows merge(Rows left, Rows right, std::size_t width) {
+  if (left.rows.empty()) return right;
+  if (right.rows.empty()) return left;
+  Rows sum;
+  sum.rows.reserve(left.rows.size() + right.rows.size());
+  sum.values.reserve(left.values.size() + right.values.size());
+  const auto take = [&](const Rows& from, std::size_t i) {
+    sum.rows.push_back(from.rows[i]);
+    const float* const values = from.values.data() + i * width;
+    sum.values.insert(sum.values.end(), values, values + width);
+  };
+  std::size_t l = 0;
+  std::size_t r = 0;
+  while (l < left.rows.size() || r < right.rows.size()) {
+    const bool hasLeft = l < left.rows.size();
+    const bool hasRight = r < right.rows.size();
+    if (!hasRight || (hasLeft && left.rows[l] < right.rows[r])) {
+      take(left, l++);
+    } else if (!hasLeft || right.rows[r] < left.rows[l]) {
+      take(right, r++);
+    } else {
+      take(left, l++);
+      addTo(sum.values.data() + sum.values.size() - width, right.values.data() + r++ * width,
+            width);
+    }
+  }
+  return sum;
+}
+
+}  // namespace
+
+Rows gatherRows(std::span<const std::int64_t> rows, std::span<const float> values,
+                std::size_t width) {
+  COLLA_CHECK(values.size() == rows.size() * width);
+  std::vector<std::pair<std::int64_t, std::size_t>> order;
+  order.reserve(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) order.emplace_back(rows[i], i);
+  std::ranges::sort(order);  // Rows that are equal stay in their order.
+  Rows gathered;
+  gathered.rows.reserve(rows.size());
+  gathered.values.reserve(values.size());
+  for (const auto& [row, place] : order) {
+    const float* const from = values.data() + place * width;
+    if (!gathered.rows.empty() && gathered.rows.back() == row) {
+      addTo(gathered.values.data() + gathered.values.size() - width, from, width);
+    } else {
+      gathered.rows.push_back(row);
+      gathered.values.insert(gathered.values.end(), from, from + width);
+    }
+  }
+  return gathered;
+}
+
+RowSums::RowSums(SliceMap map, int rank, std::vector<std::size_t> widths)
+    : map_(std::move(map)),
+      rank_(rank),
+      widths_(std::move(widths)),
+      slices_(widths_.size()),
+      sums_(widths_.size()) {
+  for (int worker = 0; worker < map_.workers(); ++worker) {
+    firstSubtree_.push_back(subtrees_.size());
+    std::ranges::copy(map_.subtrees(worker), std::back_inserter(subtrees_));
+  }
+  firstSubtree_.push_back(subtrees_.size());
+}
+
+void RowSums::add(int matrix, int slice, std::span<const std::int64_t> rows,
+                  std::span<const float> values) {
+  const bool added =
+      slices_[matrix].emplace(slice, gatherRows(rows, values, widths_[matrix])).second;
+  COLLA_CHECK(added);
+}
+
+// The worker's own slices, up to the root of one of its subtrees.
+Rows RowSums::fold(std::map<int, Rows>& slices, SliceRange range, std::size_t width) const {
+  if (range.size() == 1) {
+    const auto found = slices.find(range.begin);
+    return found == slices.end() ? Rows() : std::move(found->second);
+  }
+  const int split = splitPoint(range);
+  return merge(fold(slices, {range.begin, split}, width), fold(slices, {split, range.end}, width),
+               width);
+}
+
+// Everybody's subtrees, up to the root of the tree.
+Rows RowSums::foldPartials(std::vector<Rows>& partials, SliceRange range, std::size_t width) const {
+  const auto found = std::ranges::find(subtrees_, range);
+  if (found != subtrees_.end()) {
+    return std::move(partials[static_cast<std::size_t>(found - subtrees_.begin())]);
+  }
+  const int split = splitPoint(range);
+  return merge(foldPartials(partials, {range.begin, split}, width),
+               foldPartials(partials, {split, range.end}, width), width);
+}
+
+Status RowSums::finish(Group& group) {
+  // Of each matrix, by subtree; only this worker's have rows yet.
+  std::vector<std::vector<Rows>> partials(widths_.size());
+  for (std::size_t matrix = 0; matrix < widths_.size(); ++matrix) {
+    partials[matrix].resize(subtrees_.size());
+    for (std::size_t i = firstSubtree_[rank_]; i < firstSubtree_[rank_ + 1]; ++i) {
+      partials[matrix][i] = fold(slices_[matrix], subtrees_[i], widths_[matrix]);
+    }
+    slices_[matrix].clear();
+  }
+  if (group.size() > 1) COLLA_TRY(exchange(group, partials));
+  for (std::size_t matrix = 0; matrix < widths_.size(); ++matrix) {
+    sums_[matrix] = foldPartials(partials[matrix], {0, map_.slices()}, widths_[matrix]);
+    for (float& value : sums_[matrix].values) value += 0.0f;  // No sum is -0.0.
+  }
+  return {};
+}
+
+// Three gathers for all matrices together: how many rows each subtree has, which ones, their
+// values.
+Status RowSums::exchange(Group& group, std::vector<std::vector<Rows>>& partials) const {
+  const auto workers = static_cast<std::size_t>(map_.workers());
+  std::vector<std::int64_t> mine;
+  std::vector<std::int64_t> rows;
+  std::vector<float> values;
+  for (auto& matrix : partials) {
+    for (std::size_t i = firstSubtree_[rank_]; i < firstSubtree_[rank_ + 1]; ++i) {
+      mine.push_back(static_cast<std::int64_t>(matrix[i].rows.size()));
+      rows.insert(rows.end(), matrix[i].rows.begin(), matrix[i].rows.end());
+      values.insert(values.end(), matrix[i].values.begin(), matrix[i].values.end());
+    }
+  }
+  std::vector<std::size_t> counts(workers);
+  for (std::size_t worker = 0; worker < workers; ++worker) {
+    counts[worker] = widths_.size() * (firstSubtree_[worker + 1] - firstSubtree_[worker]);
+  }
+  std::vector<std::int64_t> lengths(widths_.size() * subtrees_.size());
+  COLLA_TRY(allgatherv(group, mine, lengths, counts));
+
+  std::vector<std::size_t> rowCounts(workers);
+  std::vector<std::size_t> valueCounts(workers);
+  std::size_t allRows = 0;
+  std::size_t allValues = 0;
+  for (std::size_t worker = 0, at = 0; worker < workers; ++worker) {
+    for (const std::size_t width : widths_) {
+      for (std::size_t i = firstSubtree_[worker]; i < firstSubtree_[worker + 1]; ++i, ++at) {
+        rowCounts[worker] += static_cast<std::size_t>(lengths[at]);
+        valueCounts[worker] += static_cast<std::size_t>(lengths[at]) * width;
+      }
+    }
+    allRows += rowCounts[worker];
+    allValues += valueCounts[worker];
+  }
+  std::vector<std::int64_t> everybodysRows(allRows);
+  std::vector<float> everybodysValues(allValues);
+  COLLA_TRY(allgatherv(group, rows, everybodysRows, rowCounts));
+  COLLA_TRY(allgatherv(group, values, everybodysValues, valueCounts));
+
+  const std::int64_t* row = everybodysRows.data();
+  const float* value = everybodysValues.data();
+  for (std::size_t worker = 0, at = 0; worker < workers; ++worker) {
+    for (std::size_t matrix = 0; matrix < widths_.size(); ++matrix) {
+      for (std::size_t i = firstSubtree_[worker]; i < firstSubtree_[worker + 1]; ++i, ++at) {
+        const std::int64_t length = lengths[at];
+        Rows& partial = partials[matrix][i];
+        partial.rows.assign(row, row + length);
+        row += length;
+        const float* const end = value + static_cast<std::size_t>(length) * widths_[matrix];
+        partial.values.assign(value, end);
+        value = end;
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace colla::train

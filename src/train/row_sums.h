@@ -1,0 +1,65 @@
+// Sums gradients that have few rows, over the slices of a step and over all workers.
+//
+// A row is added along the canonical tree over slices, as every element of a whole gradient is; a
+// slice that does not have it counts as +0.0. So the values are, bit for bit, those that a whole
+// gradient would have in these rows. What travels is each worker's partial sums: as many rows as
+// its slices touched.
+//
+// Not thread safe. No torch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "colla/group.h"
+#include "colla/slices.h"
+#include "colla/status.h"
+
+namespace colla::train {
+
+// Some rows of a matrix, ascending, each once, and their values one after another.
+struct Rows {
+  std::vector<std::int64_t> rows;
+  std::vector<float> values;
+};
+
+class RowSums {
+ public:
+  // The worker is map's `rank`; widths[i] is the length of matrix i's rows.
+  RowSums(SliceMap map, int rank, std::vector<std::size_t> widths);
+
+  // What `slice`, one of the worker's, has for matrix `matrix`: values of `rows`, in any order and
+  // as often as they come. At most once a step.
+  void add(int matrix, int slice, std::span<const std::int64_t> rows,
+           std::span<const float> values);
+
+  // Ends the step: sums over all workers, who all call it.
+  Status finish(Group& group);
+  // After finish(), until the next one.
+  const Rows& sum(int matrix) const { return sums_[matrix]; }
+
+ private:
+  Rows fold(std::map<int, Rows>& slices, SliceRange range, std::size_t width) const;
+  Rows foldPartials(std::vector<Rows>& partials, SliceRange range, std::size_t width) const;
+  Status exchange(Group& group, std::vector<std::vector<Rows>>& partials) const;
+
+  const SliceMap map_;
+  const int rank_;
+  const std::vector<std::size_t> widths_;
+  // Every worker's maximal subtrees, in the order of slices, and where each worker's begin.
+  std::vector<SliceRange> subtrees_;
+  std::vector<std::size_t> firstSubtree_;
+  std::vector<std::map<int, Rows>> slices_;  // Of each matrix, this step's.
+  std::vector<Rows> sums_;
+};
+
+// Rows that come in any order and several times as each once, ascending; those of one row are added
+// in the order in which they come.
+Rows gatherRows(std::span<const std::int64_t> rows, std::span<const float> values,
+                std::size_t width);
+
+}  // namespace colla::train
