@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "models/classifier.h"
 #include "models/fused_convolution.h"
 #include "models/makers.h"
 #include "models/shift_norm.h"
@@ -84,7 +85,7 @@ struct DeepFamImpl : torch::nn::Module {
   torch::nn::Linear fc2 = nullptr;
 };
 
-class DeepFam final : public Model {
+class DeepFam final : public Model, public Predicts {
  public:
   explicit DeepFam(const DeepFamOptions& options) : net_(options) {}
   torch::nn::Module& module() override { return net_; }
@@ -93,6 +94,9 @@ class DeepFam final : public Model {
     const torch::Tensor logits = net_.forward(batch.at(0));
     const torch::Tensor loss = torch::nn::functional::cross_entropy(logits, batch.at(1));
     return {loss + net_.fc2->weight.square().sum() * (kL2 / 2), {accuracyOf(logits, batch.at(1))}};
+  }
+  std::vector<Column> predict(const std::vector<torch::Tensor>& batch) override {
+    return classColumns(net_.forward(batch.at(0)));
   }
 
  private:

@@ -43,6 +43,15 @@ class PredictTest : public checkpoint::CheckpointTest {
   }
 };
 
+TEST_F(PredictTest, FamiliesOfProteins) {
+  const std::string model =
+      "deepfam --data synthetic:gpcr:300 --length 100 --windows 8 --filters 8 --hidden 20";
+  train(model + " --steps 2 --batch 50 --no-eval");
+  const auto all = objects(model);
+  ASSERT_EQ(all.size(), 50U);
+  EXPECT_EQ(all[0]["probability"].size(), 48U);
+}
+
 TEST_F(PredictTest, ClassesWithProbabilities) {
   const std::string model = "softmax --data synthetic:mnist:600";
   train(model + " --epochs 2 --optimizer adam --lr 0.01");
