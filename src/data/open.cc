@@ -109,15 +109,19 @@ std::string whatThereIs() {
 std::string_view toString(Part part) { return part == Part::kTrain ? "train" : "test"; }
 
 DatasetResult openDataset(std::string_view text, Part part, const ReadOptions& options) {
-  for (const Kind& kind : kKinds) {
-    if (text == kind.name) return kind.open("", part, options);
-    if (text.starts_with(kind.name) && text[kind.name.size()] == ':') {
-      return kind.open(text.substr(kind.name.size() + 1), part, options);
-    }
-  }
   const std::string folder(text);
   std::error_code ignored;
-  if (std::filesystem::is_directory(folder, ignored)) {
+  const bool isFolder = std::filesystem::is_directory(folder, ignored);
+  for (const Kind& kind : kKinds) {
+    if (!text.starts_with(kind.name)) continue;
+    const std::string_view rest = text.substr(kind.name.size());
+    if (rest.starts_with(':')) return kind.open(rest.substr(1), part, options);
+    if (!rest.empty() || isFolder) continue;  // A folder may be called "images", too.
+    if (kind.name.starts_with("synthetic:")) return kind.open("", part, options);
+    return {StatusCode::kInvalidArgument,
+            fmt::format("\"{}\" does not say where the files are; write {}", text, kind.help)};
+  }
+  if (isFolder) {
     for (const Kind& kind : kKinds) {
       if (kind.recognises == nullptr || !kind.recognises(folder)) continue;
       return kind.open(text, part, options);

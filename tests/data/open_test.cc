@@ -59,6 +59,8 @@ TEST(OpenTest, UnknownNamesListWhatThereIs) {
   EXPECT_THAT(errorOf("imagenet"), AllOf(HasSubstr("\"imagenet\" is neither"), lists));
   EXPECT_THAT(errorOf(""), lists);
   EXPECT_THAT(errorOf("synthetic:mnistx"), lists);
+  EXPECT_THAT(errorOf("cifar10"),
+              HasSubstr("\"cifar10\" does not say where the files are; write cifar10:FOLDER"));
   const data::TestFolder folder;
   EXPECT_THAT(errorOf(folder.path()), AllOf(HasSubstr(folder.path()), lists));
 }

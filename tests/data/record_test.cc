@@ -163,6 +163,7 @@ TEST(CocoTest, SaysWhatIsWrong) {
   const std::string tail = R"(, "annotations": []})";
   EXPECT_EQ(errorOf(R"({"images": [)"), "coco.json: is no JSON from byte 13 on");
   EXPECT_EQ(errorOf(""), "coco.json: is no JSON from byte 1 on");
+  EXPECT_EQ(errorOf("1e99999"), "coco.json: has a number that is too large");
   EXPECT_EQ(errorOf("[]"), "coco.json: has no list \"images\"");
   EXPECT_EQ(errorOf(R"({"images": 5})"), "coco.json: has no list \"images\"");
   EXPECT_EQ(errorOf(R"({"images": []})"), "coco.json: has no list \"annotations\"");

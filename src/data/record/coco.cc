@@ -101,6 +101,8 @@ Result<std::vector<AnnotatedImage>> parseCoco(std::span<const std::byte> file,
     json = Json::parse(begin, begin + file.size());
   } catch (const Json::parse_error& error) {
     return {StatusCode::kIo, fmt::format("{}: is no JSON from byte {} on", name, error.byte)};
+  } catch (const Json::exception&) {
+    return {StatusCode::kIo, fmt::format("{}: has a number that is too large", name)};
   }
   return Reader(json, name).read();
 }

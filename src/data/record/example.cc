@@ -92,11 +92,10 @@ Result<Example> Example::parse(std::span<const std::byte> record) {
         std::string_view name;
         Feature feature;
         while (entry.next()) {
-          if (entry.wire_type() != pbf_wire_type::length_delimited) {
-            entry.skip();
-          } else if (entry.tag() == kFirst) {
+          const bool whole = entry.wire_type() == pbf_wire_type::length_delimited;
+          if (whole && entry.tag() == kFirst) {
             name = viewOf(entry.get_view());
-          } else if (entry.tag() == kEntryValue) {
+          } else if (whole && entry.tag() == kEntryValue) {
             feature = readFeature(entry.get_message());
           } else {
             entry.skip();

@@ -28,8 +28,7 @@ Result<std::shared_ptr<const Dataset>> syntheticLibsvm(std::int64_t samples, std
       drawn.push_back(static_cast<std::int32_t>(logUniform(features, random)));
     }
     std::ranges::sort(drawn);
-    const auto repeated = std::ranges::unique(drawn);
-    drawn.erase(repeated.begin(), repeated.end());
+    drawn.erase(std::unique(drawn.begin(), drawn.end()), drawn.end());
     for (const std::int32_t feature : drawn) {
       // Each feature speaks for one of the classes, and tells the truth two times out of three.
       const bool forOne = (streamSeed(seed, kHidden, feature) & 1) == 1;

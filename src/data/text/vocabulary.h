@@ -15,7 +15,7 @@ namespace colla::data {
 
 // Lets maps of strings be searched with views of them.
 struct TextHash {
-  using is_transparent = void;
+  using is_transparent = void;  // NOLINT(readability-identifier-naming): the library's name.
   std::size_t operator()(std::string_view text) const {
     return std::hash<std::string_view>()(text);
   }
