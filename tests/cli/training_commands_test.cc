@@ -75,7 +75,7 @@ TEST_F(TrainingCommandsTest, WhatIsWrongIsToldBeforeAnythingStarts) {
   for (const auto& [arguments, exitCode, reason] : {
            Case{"train", 2, "MODEL is required"},
            Case{"train --np 2 mlp", 2, "MODEL comes first"},
-           Case{"train nothing --np 2", 2, "there are deepfam, lr, mlp, snn, softmax"},
+           Case{"train nothing --np 2", 2, "lr, mlp, resnet50v2"},
            Case{"train mlp --np 2 --bogus", 2, "--bogus"},
            Case{"train mlp --np 2 --hidden 0", 2, "--hidden is \"0\""},
            Case{"train softmax --np 2 --hidden 10", 2, "--hidden"},
@@ -136,14 +136,18 @@ TEST_F(TrainingCommandsTest, EvaluationOfACheckpoint) {
 TEST_F(TrainingCommandsTest, Models) {
   const Outcome outcome = colla("models");
   EXPECT_EQ(outcome.exitCode, 0);
-  EXPECT_THAT(outcome.out, HasSubstr("mlp          89,610  synthetic:mnist"));
+  EXPECT_THAT(outcome.out, HasSubstr("mlp             89,610  synthetic:mnist"));
   const auto json = nlohmann::json::parse(colla("models --json").out, nullptr, false);
-  EXPECT_EQ(json.size(), 5U);
-  EXPECT_EQ(json[0]["name"], "deepfam");
+  const auto lm = std::ranges::find_if(json, [](const auto& each) { return each["name"] == "lm"; });
+  ASSERT_NE(lm, json.end());
+  EXPECT_EQ((*lm)["data"], "synthetic:text");
+  EXPECT_THAT((*lm)["flags"].get<std::string>(), HasSubstr("vocab=data"));
+  EXPECT_EQ(std::ranges::count(outcome.out, '\n'), std::ssize(json) + 1);
 }
 
 TEST_F(TrainingCommandsTest, HelpHasExamples) {
-  for (const char* command : {"train", "train mlp", "eval", "models", "demo"}) {
+  for (const char* command :
+       {"train", "train mlp", "eval", "models", "demo", "predict", "export"}) {
     const Outcome outcome = colla(std::string(command) + " --help");
     EXPECT_EQ(outcome.exitCode, 0) << command;
     EXPECT_THAT(outcome.out, HasSubstr("Example")) << command;
