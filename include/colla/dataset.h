@@ -72,7 +72,7 @@ struct ReadOptions {
   // Letters or words of a sequence: longer ones are cut, shorter ones padded.
   std::int64_t length = 0;
   // The file that numbers the words.
-  std::string vocabulary;
+  std::string vocabulary = {};
 };
 
 // Opens the data set that `text` names: "synthetic:mnist", "mnist:FOLDER", or a folder whose files
