@@ -103,18 +103,18 @@ TEST_F(TrainCommandTest, HiddenLayersAlone) {
 }
 
 // Both variants, with PyTorch's as the judge of the losses.
+// Their first losses are those of PyTorch, whose steps take long: few samples.
 TEST_F(TrainCommandTest, DeepFam) {
-  ASSERT_EQ(bench("--models deepfam,deepfam-none --samples 16 --batch 16 --rounds 1 --seconds 0.01 "
-                  "--json out.json"),
-            0)
-      << error_;
-  const auto list = nlohmann::json::parse(text("out.json"), nullptr, false);
-  ASSERT_TRUE(list.is_array());
-  std::map<std::string, int> models;
-  for (const auto& one : list) ++models[one["model"]];
-  EXPECT_EQ(models.size(), 2U);
-  EXPECT_GE(models["deepfam"], 3);
-  EXPECT_EQ(models["deepfam-none"], models["deepfam"]);
+  for (const std::string model : {"deepfam", "deepfam-none"}) {
+    ASSERT_EQ(bench("--models " + model +
+                    " --samples 4 --batch 4 --rounds 1 --seconds 0.01 --json out.json"),
+              0)
+        << error_;
+    const auto list = nlohmann::json::parse(text("out.json"), nullptr, false);
+    ASSERT_TRUE(list.is_array());
+    EXPECT_GE(list.size(), 3U);
+    for (const auto& one : list) EXPECT_EQ(one["model"], model);
+  }
 }
 
 TEST_F(TrainCommandTest, NamedPeerThatIsMissingIsAnError) {

