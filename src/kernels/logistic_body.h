@@ -14,11 +14,11 @@ constexpr int kChains = 4;
 constexpr int kStride = kVectorLanes * kChains;
 typedef float Vector __attribute__((vector_size(kVectorLanes * sizeof(float))));
 
-// In memory it starts anywhere. Given by reference: by value it would be passed in other ways with
-// and without AVX.
-typedef float Place
-    __attribute__((vector_size(sizeof(Vector)), aligned(alignof(float)), may_alias));
-inline const Place& at(const float* place) { return *reinterpret_cast<const Place*>(place); }
+// From memory that starts anywhere. By reference: a vector by value would be returned in other ways
+// with and without AVX.
+inline void load(const float* place, Vector& vector) {
+  __builtin_memcpy(&vector, place, sizeof(vector));
+}
 
 inline float sumOf(const Vector& v) {
   return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
@@ -31,9 +31,12 @@ void productsOf(const float* rows, std::int64_t features, const float* weight, f
   for (; j + kStride <= features; j += kStride) {
     for (int chain = 0; chain < kChains; ++chain) {
       const std::int64_t place = j + chain * kVectorLanes;
-      const Vector weights = at(weight + place);
+      Vector weights;
+      load(weight + place, weights);
       for (int row = 0; row < kRows; ++row) {
-        sums[row][chain] += at(rows + row * features + place) * weights;
+        Vector values;
+        load(rows + row * features + place, values);
+        sums[row][chain] += values * weights;
       }
     }
   }
@@ -50,9 +53,14 @@ template <int kRows>
 void accumulateRows(const float* rows, std::int64_t features, const float* factors, float* sum) {
   std::int64_t j = 0;
   for (; j + kVectorLanes <= features; j += kVectorLanes) {
-    Vector sums = at(sum + j);
-    for (int row = 0; row < kRows; ++row) sums += at(rows + row * features + j) * factors[row];
-    *reinterpret_cast<Place*>(sum + j) = sums;
+    Vector sums;
+    load(sum + j, sums);
+    for (int row = 0; row < kRows; ++row) {
+      Vector values;
+      load(rows + row * features + j, values);
+      sums += values * factors[row];
+    }
+    __builtin_memcpy(sum + j, &sums, sizeof(sums));
   }
   for (; j < features; ++j) {
     for (int row = 0; row < kRows; ++row) sum[j] += rows[row * features + j] * factors[row];
