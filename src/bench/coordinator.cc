@@ -24,6 +24,11 @@ std::string withLastLines(std::string message, const Process& process) {
   return message;
 }
 
+bool readable(int fd) {
+  pollfd file{fd, POLLIN, 0};
+  return poll(&file, 1, 0) > 0;
+}
+
 // Everything that is waited for, each with what to do about it.
 class Watch {
  public:
@@ -235,7 +240,7 @@ void Coordinator::hangUp(Rank& rank) {
   if (!rank.lastWords) rank.lastWords = Deadline::after(kLastWords);
 }
 
-Status Coordinator::health(System& system) {
+Status Coordinator::complaint(const System& system) {
   for (std::size_t i = 0; i < system.ranks.size(); ++i) {
     const auto& answer = system.ranks[i].answer;
     if (answer && !answer->starts_with("ok")) {
@@ -245,9 +250,18 @@ Status Coordinator::health(System& system) {
                           text.starts_with("error ") ? text.substr(6) : text)};
     }
   }
+  return {};
+}
+
+Status Coordinator::health(System& system) {
+  COLLA_TRY(complaint(system));
   for (Process& process : system.processes) {
-    pollfd ended{process.exitFd(), POLLIN, 0};
-    if (poll(&ended, 1, 0) <= 0) continue;
+    if (!readable(process.exitFd())) continue;
+    // It may have told why after its socket was looked at.
+    for (Rank& rank : system.ranks) {
+      if (rank.socket && !rank.lastWords && readable(rank.socket->fd())) takeLines(rank);
+    }
+    COLLA_TRY(complaint(system));
     const std::string outcome = process.waitForExit();
     return {StatusCode::kPeerLost,
             withLastLines(fmt::format("{} ended with {}", process.name(), outcome), process)};

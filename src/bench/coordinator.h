@@ -97,6 +97,8 @@ class Coordinator {
   void takeHello(LineSocket& socket);
   void takeLines(Rank& rank);
   void hangUp(Rank& rank);
+  // What a rank of `system` has told to be wrong, if one has.
+  static Status complaint(const System& system);
   // What is wrong with `system`, if anything is.
   Status health(System& system);
 
