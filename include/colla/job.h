@@ -10,6 +10,7 @@
 // worker. A process may hold several jobs; there is no global state.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -23,6 +24,10 @@
 #include "colla/status.h"
 
 namespace colla {
+
+namespace transport {
+class Transport;
+}
 
 struct JobOptions {
   // The version of libtorch that the program runs on; empty for one without. Every process of a
@@ -64,6 +69,13 @@ class Job {
 
   // All workers. Only for workers.
   Group& world();
+
+  // For those who talk to servers: how this process reaches the others (null for a job of one
+  // process), by numbers that workers have first, then servers; what they are called; and how long
+  // to wait for them.
+  transport::Transport* transport();
+  std::vector<std::string> names() const;
+  std::chrono::milliseconds timeout() const;
 
   // Memory for gradients: see Bucket. kNoMemory when this host has not enough.
   Result<Bucket> allocate(std::size_t bytes);

@@ -27,6 +27,7 @@ struct Job::State {
   job::Place place;
   int slices = 0;
   int threads = 0;
+  std::chrono::milliseconds timeout{};
   std::unique_ptr<rendezvous::StoreServer> server;  // Where no launcher serves it.
   std::unique_ptr<rendezvous::Store> store;
   job::Connection connection;
@@ -107,6 +108,7 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
   const job::Place& place = state->place;
   COLLA_TRY_ASSIGN(state->slices, slicesOf(config, place));
   COLLA_TRY_ASSIGN(state->threads, threadsOf(config, place));
+  state->timeout = config.seconds("collective_timeout");
   const rendezvous::MemberId id{place.role, place.rank};
   log::setLevel(level);
   if (!place.alone()) {
@@ -224,6 +226,16 @@ Group& Job::world() {
   COLLA_CHECK(state_->world != nullptr);  // Servers have none.
   return *state_->world;
 }
+
+transport::Transport* Job::transport() { return state_->connection.transport.get(); }
+
+std::vector<std::string> Job::names() const {
+  std::vector<std::string> names;
+  for (const auto& member : state_->connection.membership.members) names.push_back(member.name());
+  return names;
+}
+
+std::chrono::milliseconds Job::timeout() const { return state_->timeout; }
 
 Result<Bucket> Job::allocate(std::size_t bytes) {
   transport::Transport* const transport = state_->connection.transport.get();

@@ -22,7 +22,7 @@ std::vector<std::byte> copyOf(std::span<const std::byte> bytes) {
 }
 
 Turn turnOf(const Answer& answer) {
-  return {answer.step, answer.late, answer.dropped != 0, answer.stop != 0};
+  return {answer.step, answer.late, answer.dropped != 0, answer.stop != 0, answer.scale};
 }
 
 }  // namespace
@@ -142,9 +142,9 @@ Result<Turn> Client::begin() {
   return parametersFrom(expected);
 }
 
-void Client::push(int block, std::int64_t step) {
+void Client::push(int block) {
   Channel& server = *servers_[layout_.blocks()[block].server];
-  const Ask ask{.topic = Topic::kPush, .number = block, .step = step};
+  const Ask ask{.topic = Topic::kPush, .number = block, .step = step_};
   if (shared_ != nullptr) {
     server.ask(ask);
     return;
@@ -157,7 +157,7 @@ void Client::push(int block, std::int64_t step) {
   sender_->send(server.peer(), server.number(), server.reserve(), ask, std::move(partials));
 }
 
-void Client::pushRows(int entry, std::span<const collective::Rows> leaves, std::int64_t step) {
+void Client::pushRows(int entry, std::span<const collective::Rows> leaves) {
   const std::size_t width = layout_.entries()[entry].width();
   std::vector<std::vector<collective::Rows>> parts(
       servers_.size(), std::vector<collective::Rows>(leaves.size()));
@@ -179,16 +179,16 @@ void Client::pushRows(int entry, std::span<const collective::Rows> leaves, std::
   for (std::size_t server = 0; server < servers_.size(); ++server) {
     const bool any = std::ranges::any_of(parts[server], [](const auto& r) { return !r.rows.empty(); });
     if (!any) continue;
-    servers_[server]->ask({.topic = Topic::kPushRows, .number = entry, .step = step},
+    servers_[server]->ask({.topic = Topic::kPushRows, .number = entry, .step = step_},
                           encodeRows(parts[server]));
   }
 }
 
-Result<Turn> Client::finish(std::int64_t step, const Finish& finish) {
+Result<Turn> Client::finish(const Finish& finish) {
   const std::vector<std::byte> payload = encode(finish);
   std::vector<Channel::Expected> expected;
   for (const auto& server : servers_) {
-    expected.push_back({server.get(), server->ask({.topic = Topic::kFinish, .step = step}, payload)});
+    expected.push_back({server.get(), server->ask({.topic = Topic::kFinish, .step = step_}, payload)});
   }
   auto turn = parametersFrom(expected);
   if (sender_) sender_->finish();  // The servers have what was pushed, or want it no more.
@@ -206,6 +206,7 @@ Result<Turn> Client::parametersFrom(std::span<const Channel::Expected> expected)
       left = left.subspan(block->bytes);
     }
   }
+  step_ = replies.front().head.step;
   return turnOf(replies.front().head);
 }
 

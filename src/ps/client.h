@@ -42,6 +42,7 @@ struct Turn {
   std::int64_t late = 0;  // How many were made since the worker last got parameters, before its own.
   bool dropped = false;   // The gradients were.
   bool stop = false;      // Some worker would like to end.
+  double scale = 1;       // What the gradients of the last update were multiplied by to clip them.
 };
 
 class Client {
@@ -69,11 +70,11 @@ class Client {
   Result<Turn> begin();
 
   // The partial sums of a block are complete. Does not wait.
-  void push(int block, std::int64_t step);
+  void push(int block);
   // The same for a table's rows: of each partial sum.
-  void pushRows(int entry, std::span<const collective::Rows> leaves, std::int64_t step);
-  // Ends a step that began with `step` updates made.
-  Result<Turn> finish(std::int64_t step, const Finish& finish);
+  void pushRows(int entry, std::span<const collective::Rows> leaves);
+  // Ends the step.
+  Result<Turn> finish(const Finish& finish);
 
   // Values of some rows of a table, one behind the other.
   Status pullRows(int entry, std::span<const std::int64_t> rows, std::span<float> values);
@@ -103,6 +104,7 @@ class Client {
   std::vector<Memory> areas_;
   std::vector<std::unique_ptr<Channel>> servers_;
   std::unique_ptr<Sender> sender_;  // Where pushes travel.
+  std::int64_t step_ = 0;           // Updates made when this worker last got parameters.
   std::vector<std::vector<std::int64_t>> asked_;  // pullRows(): rows of each server,
   std::vector<std::vector<std::size_t>> places_;  // and where their values go.
 };

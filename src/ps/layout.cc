@@ -57,8 +57,6 @@ std::string_view toString(Kind kind) {
       return "sum";
     case Kind::kCopy:
       return "copy";
-    case Kind::kFixed:
-      return "constant";
   }
   return "unknown";
 }

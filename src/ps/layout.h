@@ -26,7 +26,6 @@ enum class Kind : std::uint8_t {
   kMean,       // It becomes that sum, if one of them changed it: BatchNorm's statistics.
   kSum,        // It becomes that sum, always: metrics.
   kCopy,       // It becomes what the first of them brings.
-  kFixed,      // It stays as it is.
 };
 std::string_view toString(Kind kind);
 

@@ -46,7 +46,7 @@ std::unique_ptr<Policy> makePolicy(const PolicyOptions& options, std::int64_t st
     case Consistency::kAsync:
       return std::make_unique<AsyncPolicy>(options, step);
     case Consistency::kSsp:
-      if (options.staleness > 0) return std::make_unique<SspPolicy>(options);
+      if (options.staleness > 0) return std::make_unique<SspPolicy>(options, step);
       break;  // Nobody may be ahead: one step of all.
     case Consistency::kSync:
       break;

@@ -55,6 +55,8 @@ struct PolicyOptions {
   std::optional<std::int64_t> maxStaleness = {};
   // SSP: how many steps a worker may be ahead of the slowest.
   std::int64_t staleness = 0;
+  // Async, SSP: how many updates there are to be in all; nothing: as many as come.
+  std::optional<std::int64_t> limit = {};
 
   friend bool operator==(const PolicyOptions&, const PolicyOptions&) = default;
 };

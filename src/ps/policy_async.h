@@ -13,7 +13,7 @@ class AsyncPolicy final : public Policy {
   std::vector<Decision> arrived(const Arrival& arrival, TimePoint /*now*/) override {
     const std::int64_t late = step_ - arrival.step;
     Decision decision{.release = {arrival.worker}};
-    if (arrival.empty) return {decision};
+    if (arrival.empty || (options_.limit && step_ >= *options_.limit)) return {decision};
     if (options_.maxStaleness && late > *options_.maxStaleness) {
       decision.drop.push_back({arrival.worker, arrival.step, late});
       return {decision};

@@ -5,7 +5,8 @@
 
 namespace colla::ps {
 
-SspPolicy::SspPolicy(const PolicyOptions& options) : staleness_(options.staleness) {
+SspPolicy::SspPolicy(const PolicyOptions& options, std::int64_t step)
+    : options_(options), step_(step) {
   for (int worker = 0; worker < options.workers; ++worker) clocks_[worker] = 0;
 }
 
@@ -13,7 +14,10 @@ std::vector<Decision> SspPolicy::arrived(const Arrival& arrival, TimePoint /*now
   ++clocks_[arrival.worker];
   waiting_.insert(arrival.worker);
   Decision decision{.whole = false};
-  if (!arrival.empty) decision.take = {arrival.worker};
+  if (!arrival.empty && (!options_.limit || step_ < *options_.limit)) {
+    decision.take = {arrival.worker};
+    ++step_;
+  }
   decision.release = released();
   return {decision};
 }
@@ -35,7 +39,7 @@ std::int64_t SspPolicy::slowest() const {
 std::vector<int> SspPolicy::released() {
   std::vector<int> free;
   for (const int worker : waiting_) {
-    if (clocks_[worker] - slowest() <= staleness_) free.push_back(worker);
+    if (clocks_[worker] - slowest() <= options_.staleness) free.push_back(worker);
   }
   for (const int worker : free) waiting_.erase(worker);
   return free;

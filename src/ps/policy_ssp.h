@@ -10,7 +10,7 @@ namespace colla::ps {
 
 class SspPolicy final : public Policy {
  public:
-  explicit SspPolicy(const PolicyOptions& options);
+  SspPolicy(const PolicyOptions& options, std::int64_t step);
 
   std::vector<Decision> arrived(const Arrival& arrival, TimePoint now) override;
   Result<std::vector<Decision>> gone(int worker, bool finished, TimePoint now) override;
@@ -20,7 +20,8 @@ class SspPolicy final : public Policy {
   std::int64_t slowest() const;
   std::vector<int> released();
 
-  const std::int64_t staleness_;
+  const PolicyOptions options_;
+  std::int64_t step_;
   std::map<int, std::int64_t> clocks_;  // Of those that are still there.
   std::set<int> waiting_;
 };

@@ -37,8 +37,7 @@ Status Server::run() {
     for (const auto& inbox : inboxes_) {
       if (transport::Request* const request = inbox->pending()) pending.push_back(request);
     }
-    const TimePoint tick = policy_ ? policy_->nextDeadline() : TimePoint::max();
-    transport_.waitAny(pending, Deadline::at(tick).earlier(Deadline::after(1s)));
+    transport_.waitAny(pending, Deadline::at(nextDeadline()));
     for (const auto& inbox : inboxes_) take(*inbox);
     outbox_.sweep();
     keepTime();
@@ -89,7 +88,7 @@ void Server::lost(int peer, const Status& status) {
     return;
   }
   if (workers_[peer].gone) return;
-  log::warn("{} is lost: {}", nameOf(peer), status.message());
+  if (first()) log::warn("{} is lost: {}", nameOf(peer), status.message());
   gone(peer, /*finished=*/false);
 }
 
@@ -225,6 +224,11 @@ void Server::refuse(const Asked& to, const Status& why) {
   if (failure_.empty()) log::warn("refusing {}: {}", nameOf(to.peer), why.message());
   const auto text = std::as_bytes(std::span(why.message()));
   answer(to, {.code = why.code(), .step = step_}, {text.begin(), text.end()});
+}
+
+TimePoint Server::nextDeadline() const {
+  const TimePoint tick = policy_ ? policy_->nextDeadline() : TimePoint::max();
+  return waitingSince_ ? std::min(tick, *waitingSince_ + options_.timeout) : tick;
 }
 
 // Stragglers are found by time, and so is a step that never ends.

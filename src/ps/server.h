@@ -65,6 +65,7 @@ class Server {
   Status handleServer(const Asked& from);
   void answer(const Asked& to, const Answer& answer, std::vector<std::byte> payload = {});
   void refuse(const Asked& to, const Status& why);
+  TimePoint nextDeadline() const;
   void keepTime();
 
   // server_asks.cc: what a worker asks for.
@@ -107,6 +108,7 @@ class Server {
   std::unique_ptr<Shard> shard_;
   bool started_ = false;
   std::int64_t step_ = 0;  // Updates made.
+  double scale_ = 1;       // What the last one's gradients were multiplied by to clip them.
   bool stop_ = false;      // Some worker would like to end.
   std::string failure_;
 

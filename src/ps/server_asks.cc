@@ -256,6 +256,7 @@ void Server::deliver(const Asked& to, Answer head) {
   Worker& worker = workers_[to.peer];
   head.step = step_;
   head.stop = stop_ ? 1 : 0;
+  head.scale = scale_;
   worker.waits.reset();
   worker.finish.reset();
   worker.rows.clear();

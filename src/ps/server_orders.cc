@@ -43,8 +43,9 @@ void Server::gone(int worker, bool finished) {
   for (const auto& inbox : inboxes_) {
     if (inbox->peer() == worker && !finished) inbox->close();
   }
-  if (!policy_ || !failure_.empty()) {
-    if (!finished && here_ > 0 && failure_.empty()) {
+  if (!first() || !failure_.empty()) return;  // What it means is the first server's to say.
+  if (!policy_) {
+    if (!finished && here_ > 0) {
       fail(fmt::format("{} is lost before the training began", nameOf(worker)));
     }
     return;
@@ -151,7 +152,8 @@ bool Server::scale() {
   }
   if (!scaleOrdered_) return false;
   Terms terms = termsOf(orders_.front());
-  terms.gradScale *= *std::exchange(scaleOrdered_, std::nullopt);
+  scale_ = *std::exchange(scaleOrdered_, std::nullopt);
+  terms.gradScale *= scale_;
   shard_->applySums(terms);
   underWay_ = false;
   return true;

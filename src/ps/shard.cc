@@ -178,7 +178,7 @@ void Shard::update(const Terms& terms, const Leaves& leavesOf, const RowLeaves& 
     leavesOf(number, leaves);
     for (const Piece& piece : block.pieces) {
       const Entry& entry = layout_.entries()[piece.entry];
-      if (entry.kind == Kind::kFixed || !present(terms, piece)) continue;
+      if (!present(terms, piece)) continue;
       const std::size_t offset = piece.offset - block.offset;
       if (entry.kind == Kind::kCopy) {
         copyFirst(leaves, memory.values.bytes(), offset, piece.count * sizeOf(entry.type));
@@ -219,7 +219,7 @@ Squares Shard::sum(const Terms& terms, const Leaves& leavesOf, const RowLeaves& 
     leavesOf(number, leaves);
     for (const Piece& piece : block.pieces) {
       const Entry& entry = layout_.entries()[piece.entry];
-      if (entry.kind == Kind::kFixed || !present(terms, piece)) continue;
+      if (!present(terms, piece)) continue;
       const std::size_t offset = piece.offset - block.offset;
       if (entry.kind == Kind::kCopy) {
         copyFirst(leaves, memory.sums.bytes(), offset, piece.count * sizeOf(entry.type));
@@ -254,7 +254,7 @@ void Shard::applySums(const Terms& terms) {
     Memory& memory = blocks_[number];
     for (const Piece& piece : block.pieces) {
       const Entry& entry = layout_.entries()[piece.entry];
-      if (entry.kind == Kind::kFixed || !present(terms, piece)) continue;
+      if (!present(terms, piece)) continue;
       const std::size_t offset = piece.offset - block.offset;
       if (entry.kind == Kind::kCopy) {
         std::memcpy(memory.values.bytes().data() + offset, memory.sums.bytes().data() + offset,

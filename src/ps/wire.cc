@@ -29,7 +29,7 @@ Json toJson(const Entry& entry) {
 
 Entry entryOf(const Json& json) {
   return {.name = json.at("name"),
-          .kind = static_cast<Kind>(std::clamp<int>(json.at("kind"), 0, 5)),
+          .kind = static_cast<Kind>(std::clamp<int>(json.at("kind"), 0, 4)),
           .type = static_cast<DataType>(std::clamp<int>(json.at("type"), 0, kDataTypes - 1)),
           .shape = json.at("shape"),
           .order = json.at("order")};
@@ -55,6 +55,7 @@ std::string encode(const Declaration& declaration) {
                      {"backup", policy.backup},
                      {"max_staleness", policy.maxStaleness.value_or(-1)},
                      {"staleness", policy.staleness},
+                     {"limit", policy.limit.value_or(-1)},
                      {"clip_norm", declaration.clipNorm},
                      {"first_slices", declaration.firstSlices}};
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);
@@ -79,6 +80,8 @@ Result<Declaration> decodeDeclaration(std::string_view text) {
     const std::int64_t most = json.at("max_staleness");
     if (most >= 0) policy.maxStaleness = most;
     policy.staleness = json.at("staleness");
+    const std::int64_t limit = json.at("limit");
+    if (limit >= 0) policy.limit = limit;
     declaration.clipNorm = json.at("clip_norm");
     declaration.firstSlices = json.at("first_slices").get<std::vector<int>>();
     return declaration;

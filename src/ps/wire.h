@@ -68,6 +68,7 @@ struct Answer {
   std::uint8_t padding[5] = {};
   std::int64_t step = 0;   // Updates made.
   std::int64_t late = 0;   // How old the gradients were when they were taken.
+  double scale = 1;        // What clipping multiplied the last update's gradients by.
   std::uint64_t bytes = 0;  // Of the payload, or of the text of an error.
 };
 

@@ -195,6 +195,17 @@ TEST(SspPolicyTest, AClockThatIsGoneHoldsNobody) {
   EXPECT_THAT(decisions->at(0).release, ElementsAre(0));
 }
 
+TEST(AsyncPolicyTest, MakesNoMoreUpdatesThanWanted) {
+  for (const Consistency consistency : {Consistency::kAsync, Consistency::kSsp}) {
+    const auto policy = makePolicy(
+        {.consistency = consistency, .workers = 2, .staleness = 9, .limit = 5}, /*step=*/4);
+    EXPECT_THAT(policy->arrived({0, 4}, kStart)[0].take, ElementsAre(0));
+    const auto decisions = policy->arrived({1, 4}, kStart);
+    EXPECT_THAT(decisions[0].take, IsEmpty());
+    EXPECT_THAT(decisions[0].release, ElementsAre(1));
+  }
+}
+
 TEST(SspPolicyTest, NoStalenessIsSync) {
   const auto policy = makePolicy({.consistency = Consistency::kSsp, .workers = 2}, 0);
   EXPECT_THAT(policy->arrived({0, 0}, kStart), IsEmpty());

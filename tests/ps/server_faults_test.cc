@@ -30,10 +30,10 @@ std::unique_ptr<Client> connect(Crew& crew, int rank, const Declaration& declara
   return *std::move(client);
 }
 
-Result<Turn> step(Client& client, std::int64_t number, float gradient = 1) {
+Result<Turn> step(Client& client, float gradient = 1) {
   std::fill_n(reinterpret_cast<float*>(client.partial(0).data()), 4, gradient);
-  client.push(0, number);
-  return client.finish(number, {.share = 0.5, .present = {1}});
+  client.push(0);
+  return client.finish({.share = 0.5, .present = {1}});
 }
 
 std::string messageOf(const Status& status) { return std::string(status.message()); }
@@ -49,12 +49,12 @@ TEST_P(ServerFaultsTest, SyncStopsWithTheNameOfALostWorker) {
   crew.run([&](int rank) {
     auto client = connect(crew, rank, declaration);
     ASSERT_NE(client, nullptr);
-    ASSERT_TRUE(step(*client, 0).ok());
+    ASSERT_TRUE(step(*client).ok());
     if (rank == 1) {
       client.reset();
       return crew.die(1);
     }
-    const auto turn = step(*client, 1);
+    const auto turn = step(*client);
     EXPECT_THAT(messageOf(turn.status()), AllOf(HasSubstr("rank 1"), HasSubstr("--backup")));
     EXPECT_TRUE(client->leave().ok());
   });
@@ -76,7 +76,7 @@ TEST_P(ServerFaultsTest, AsyncGoesOnWithoutALostWorker) {
     }
     died.get_future().wait();
     for (int i = 0; i < 3; ++i) {
-      const auto turn = step(*client, i);
+      const auto turn = step(*client);
       ASSERT_TRUE(turn.ok()) << turn.status();
       EXPECT_EQ(turn->step, i + 1);
     }
@@ -98,7 +98,7 @@ TEST_P(ServerFaultsTest, SspRetiresTheClockOfALostWorker) {
       return crew.die(1);
     }
     // Held at two steps ahead, until the other is known to be lost.
-    for (int i = 0; i < 4; ++i) ASSERT_TRUE(step(*client, i).ok());
+    for (int i = 0; i < 4; ++i) ASSERT_TRUE(step(*client).ok());
     EXPECT_TRUE(client->leave().ok());
   });
 }
@@ -114,7 +114,7 @@ TEST_P(ServerFaultsTest, AWorkerThatNeverComesIsNamedAtTheDeadline) {
     if (rank == 1) {
       givenUp.wait();
     } else {
-      EXPECT_THAT(messageOf(step(*client, 0).status()),
+      EXPECT_THAT(messageOf(step(*client).status()),
                   AllOf(HasSubstr("rank 1"), HasSubstr("waited")));
       given.set_value();
     }
@@ -149,13 +149,13 @@ TEST(ServerRefusalTest, NumbersThatAreNotFiniteNeverReachTheParameters) {
     auto client = connect(crew, rank, declaration);
     ASSERT_NE(client, nullptr);
     if (rank == 1) {
-      const auto turn = step(*client, 0, std::numeric_limits<float>::quiet_NaN());
+      const auto turn = step(*client, std::numeric_limits<float>::quiet_NaN());
       EXPECT_THAT(messageOf(turn.status()),
                   AllOf(HasSubstr("\"weight\""), HasSubstr("not finite"), HasSubstr("step 1")));
       refused.set_value();
     } else {
       wasRefused.wait();
-      const auto turn = step(*client, 0, 0.5f);
+      const auto turn = step(*client, 0.5f);
       ASSERT_TRUE(turn.ok()) << turn.status();
       EXPECT_EQ(turn->step, 1);
       EXPECT_EQ(reinterpret_cast<const float*>(client->area().data())[2], -1.0f);

@@ -29,8 +29,7 @@ std::vector<Entry> entries() {
           {.name = "bias", .shape = {5}, .order = 0},
           {.name = "mean", .kind = Kind::kMean, .shape = {9}},
           {.name = "sums", .kind = Kind::kSum, .type = DataType::kFloat64, .shape = {3}},
-          {.name = "count", .kind = Kind::kCopy, .type = DataType::kInt64, .shape = {}},
-          {.name = "constant", .kind = Kind::kFixed, .shape = {4}}};
+          {.name = "count", .kind = Kind::kCopy, .type = DataType::kInt64, .shape = {}}};
 }
 
 // What `slice` has in `step`: magnitudes that make a wrong order visible.
@@ -221,7 +220,6 @@ class Trainee {
     finish.factor = factorAt(step);
     finish.empty = empty;
     finish.present.assign(all.size(), 1);
-    finish.present[6] = 0;
     std::vector<collective::Rows> leaves;
     for (std::size_t i = 0; i < subtrees.size(); ++i) {
       const auto put = [&](int entry, const auto& values) {
@@ -238,11 +236,11 @@ class Trainee {
       put(5, std::vector<std::int64_t>{step});
       leaves.push_back(foldSlices(step, subtrees[i]));
     }
-    client_.pushRows(1, leaves, step);
+    client_.pushRows(1, leaves);
     for (int block = 0; block < static_cast<int>(client_.layout().blocks().size()); ++block) {
-      client_.push(block, step);
+      client_.push(block);
     }
-    return client_.finish(step, finish);
+    return client_.finish(finish);
   }
 
  private:
@@ -416,8 +414,8 @@ TEST(BackupTest, TheFirstOnesMakeTheStepAndTheRestIsDropped) {
     if (rank == 2) through2.wait();
     const auto gradient = reinterpret_cast<float*>((*client)->partial(0).data());
     std::fill_n(gradient, 4, static_cast<float>(rank + 1) / 3);  // Weighted by a third.
-    (*client)->push(0, 0);
-    const auto turn = (*client)->finish(0, {.share = 1.0 / 3, .present = {1}});
+    (*client)->push(0);
+    const auto turn = (*client)->finish({.share = 1.0 / 3, .present = {1}});
     ASSERT_TRUE(turn.ok()) << turn.status();
     EXPECT_EQ(turn->step, 1);
     EXPECT_EQ(turn->dropped, rank == 2);
@@ -454,8 +452,8 @@ TEST(AsyncTest, AppliesAsTheyComeAndCountsStaleness) {
     const int steps = rank == 0 ? 3 : 1;
     for (int i = 0; i < steps; ++i) {
       std::fill_n(reinterpret_cast<float*>((*client)->partial(0).data()), 4, 0.5f);
-      (*client)->push(0, turn->step);
-      turn = (*client)->finish(turn->step, {.share = 0.5, .present = {1}});
+      (*client)->push(0);
+      turn = (*client)->finish({.share = 0.5, .present = {1}});
       ASSERT_TRUE(turn.ok()) << turn.status();
     }
     EXPECT_EQ(turn->step, rank == 0 ? 3 : 4);
