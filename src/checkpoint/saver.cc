@@ -47,9 +47,10 @@ Saver::~Saver() {
   thread_.join();
 }
 
-Status Saver::start(const Manifest& manifest, const Contents& contents) {
+Status Saver::start(const Manifest& manifest, const Contents& contents, More more) {
   COLLA_TRY(finish());
   COLLA_TRY(copy(manifest, contents));
+  more_ = std::move(more);
   {
     const MutexLock lock(mutex_);
     busy_ = true;
@@ -105,6 +106,16 @@ void Saver::run() {
 
 Status Saver::write() {
   const auto begin = std::chrono::steady_clock::now();
+  const More more = std::exchange(more_, nullptr);
+  if (more) {
+    COLLA_TRY_ASSIGN(const Contents others, more());
+    const auto append = [](std::vector<TensorView>& to, std::span<const TensorView> from) {
+      to.insert(to.end(), from.begin(), from.end());
+    };
+    append(snapshot_.parameters, others.parameters);
+    append(snapshot_.buffers, others.buffers);
+    append(snapshot_.optimizer, others.optimizer);
+  }
   COLLA_TRY_ASSIGN(const Saved saved,
                    directory_.save(snapshot_.manifest,
                                    {snapshot_.parameters, snapshot_.buffers, snapshot_.optimizer}));

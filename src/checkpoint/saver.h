@@ -40,7 +40,11 @@ class Saver {
 
   // When it returns, the caller may change the tensors. If the save before this one failed, returns
   // that error and starts nothing; the next call starts afresh.
-  Status start(const Manifest& manifest, const Contents& contents);
+  //
+  // `more` gives what else belongs to the checkpoint. It is called on the saver's thread, and what
+  // it points to stays until it is destroyed.
+  using More = std::function<Result<Contents>()>;
+  Status start(const Manifest& manifest, const Contents& contents, More more = nullptr);
 
   // Waits until everything is written. An error that start() has not returned, if there was one.
   Status finish();
@@ -65,6 +69,7 @@ class Saver {
   const SaverOptions options_;
   // Of the caller while !busy_, of the thread while busy_.
   Snapshot snapshot_;
+  More more_;
   std::unique_ptr<std::byte, Free> memory_;
   std::size_t capacity_ = 0;
 

@@ -139,7 +139,15 @@ Result<Turn> Client::begin() {
   for (const auto& server : servers_) {
     expected.push_back({server.get(), server->ask({.topic = Topic::kBegin})});
   }
-  return parametersFrom(expected);
+  return parametersFrom(expected, deadline());
+}
+
+Result<Turn> Client::waitForOthers() {
+  std::vector<Channel::Expected> expected;
+  for (const auto& server : servers_) {
+    expected.push_back({server.get(), server->ask({.topic = Topic::kOthers})});
+  }
+  return parametersFrom(expected, Deadline::never());
 }
 
 void Client::push(int block) {
@@ -190,13 +198,14 @@ Result<Turn> Client::finish(const Finish& finish) {
   for (const auto& server : servers_) {
     expected.push_back({server.get(), server->ask({.topic = Topic::kFinish, .step = step_}, payload)});
   }
-  auto turn = parametersFrom(expected);
+  auto turn = parametersFrom(expected, deadline());
   if (sender_) sender_->finish();  // The servers have what was pushed, or want it no more.
   return turn;
 }
 
-Result<Turn> Client::parametersFrom(std::span<const Channel::Expected> expected) {
-  COLLA_TRY_ASSIGN(const auto replies, Channel::wait(expected, deadline()));
+Result<Turn> Client::parametersFrom(std::span<const Channel::Expected> expected,
+                                    Deadline deadline) {
+  COLLA_TRY_ASSIGN(const auto replies, Channel::wait(expected, deadline));
   for (int server = 0; server < options_.servers && shared_ == nullptr; ++server) {
     std::span<const std::byte> left = replies[server].payload;
     for (auto block = layout_.blocks().rbegin(); block != layout_.blocks().rend(); ++block) {

@@ -69,6 +69,9 @@ class Client {
   // Waits until worker 0 has started the servers.
   Result<Turn> begin();
 
+  // Waits, for as long as it takes, until all other workers have left or are lost.
+  Result<Turn> waitForOthers();
+
   // The partial sums of a block are complete. Does not wait.
   void push(int block);
   // The same for a table's rows: of each partial sum.
@@ -93,7 +96,7 @@ class Client {
   Client(ClientOptions options, Declaration declaration, Layout layout, optim::UpdateRule rule);
   Status allocate(int partials);
   Status attach();
-  Result<Turn> parametersFrom(std::span<const Channel::Expected> expected);
+  Result<Turn> parametersFrom(std::span<const Channel::Expected> expected, Deadline deadline);
   Deadline deadline() const { return Deadline::after(options_.timeout); }
 
   const ClientOptions options_;

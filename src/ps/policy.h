@@ -58,6 +58,13 @@ struct PolicyOptions {
   // Async, SSP: how many updates there are to be in all; nothing: as many as come.
   std::optional<std::int64_t> limit = {};
 
+  // An update is made of one step of several workers,
+  bool together() const {
+    return consistency == Consistency::kSync || (consistency == Consistency::kSsp && staleness == 0);
+  }
+  // and of all of them: the parameters have the bits of an allreduce.
+  bool exact() const { return together() && backup == 0; }
+
   friend bool operator==(const PolicyOptions&, const PolicyOptions&) = default;
 };
 // kInvalidArgument, with the flag that says so.

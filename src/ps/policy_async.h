@@ -24,7 +24,8 @@ class AsyncPolicy final : public Policy {
   }
 
   Result<std::vector<Decision>> gone(int /*worker*/, bool finished, TimePoint /*now*/) override {
-    if (--left_ == 0 && !finished) return {StatusCode::kPeerLost, "no worker is left"};
+    finished_ = finished_ || finished;
+    if (--left_ == 0 && !finished_) return {StatusCode::kPeerLost, "no worker is left"};
     return std::vector<Decision>();
   }
 
@@ -32,6 +33,7 @@ class AsyncPolicy final : public Policy {
   const PolicyOptions options_;
   std::int64_t step_;
   int left_;
+  bool finished_ = false;  // Somebody has.
 };
 
 }  // namespace colla::ps

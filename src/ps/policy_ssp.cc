@@ -25,7 +25,8 @@ std::vector<Decision> SspPolicy::arrived(const Arrival& arrival, TimePoint /*now
 Result<std::vector<Decision>> SspPolicy::gone(int worker, bool finished, TimePoint /*now*/) {
   clocks_.erase(worker);
   waiting_.erase(worker);
-  if (clocks_.empty() && !finished) return {StatusCode::kPeerLost, "no worker is left"};
+  finished_ = finished_ || finished;
+  if (clocks_.empty() && !finished_) return {StatusCode::kPeerLost, "no worker is left"};
   return std::vector<Decision>{{.release = released(), .whole = false}};
 }
 

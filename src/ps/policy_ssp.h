@@ -24,6 +24,7 @@ class SspPolicy final : public Policy {
   std::int64_t step_;
   std::map<int, std::int64_t> clocks_;  // Of those that are still there.
   std::set<int> waiting_;
+  bool finished_ = false;  // Somebody has.
 };
 
 }  // namespace colla::ps

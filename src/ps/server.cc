@@ -154,6 +154,10 @@ Status Server::handle(const Asked& from) {
       workers_[from.peer].waits = from;
       if (started_) deliver(from, {});
       return {};
+    case Topic::kOthers:
+      others_ = from;
+      answerLast();
+      return {};
     case Topic::kPush:
       push(from.peer, from.ask);
       return {};

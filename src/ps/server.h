@@ -83,6 +83,7 @@ class Server {
   // server_orders.cc: what is decided.
   void arrived(int worker, std::int64_t step);
   void gone(int worker, bool finished);
+  void answerLast();
   void decide(std::vector<Decision> decisions);
   void order(Order order);
   void tell(int server, Ask ask, std::vector<std::byte> payload = {});
@@ -107,6 +108,7 @@ class Server {
   std::unique_ptr<Layout> layout_;
   std::unique_ptr<Shard> shard_;
   bool started_ = false;
+  std::optional<Asked> others_;  // Who waits until it is the last worker.
   std::int64_t step_ = 0;  // Updates made.
   double scale_ = 1;       // What the last one's gradients were multiplied by to clip them.
   bool stop_ = false;      // Some worker would like to end.

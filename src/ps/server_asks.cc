@@ -66,7 +66,7 @@ Status Server::attach(const Asked& from) {
   }
   std::vector<transport::Mapping> areas;
   for (const transport::Place& place : places) {
-    COLLA_TRY_ASSIGN(areas.emplace_back(), memory->map(from.peer, place, layout_->areaBytes(),
+    COLLA_TRY_ASSIGN(areas.emplace_back(), memory->map(from.peer, place, std::max<std::size_t>(layout_->areaBytes(), 1),
                                                        Deadline::after(options_.timeout)));
   }
   workers_[from.peer].areas = std::move(areas);

@@ -43,6 +43,7 @@ void Server::gone(int worker, bool finished) {
   for (const auto& inbox : inboxes_) {
     if (inbox->peer() == worker && !finished) inbox->close();
   }
+  answerLast();
   if (!first() || !failure_.empty()) return;  // What it means is the first server's to say.
   if (!policy_) {
     if (!finished && here_ > 0) {
@@ -53,6 +54,10 @@ void Server::gone(int worker, bool finished) {
   auto decisions = policy_->gone(worker, finished, std::chrono::steady_clock::now());
   if (decisions.ok()) return decide(*std::move(decisions));
   fail(fmt::format("{} is lost: {}", nameOf(worker), decisions.status().message()));
+}
+
+void Server::answerLast() {
+  if (others_ && here_ == 1 && failure_.empty()) deliver(*std::exchange(others_, std::nullopt), {});
 }
 
 void Server::decide(std::vector<Decision> decisions) {
@@ -198,6 +203,7 @@ void Server::complete(const Order& order) {
     for (Worker& worker : workers_) {
       if (worker.waits) refuse(*std::exchange(worker.waits, std::nullopt), {StatusCode::kGroupBroken, failure_});
     }
+    if (others_) deferred_.push_back(*std::exchange(others_, std::nullopt));
     for (const Asked& asked : std::exchange(deferred_, {})) {
       refuse(asked, {StatusCode::kGroupBroken, failure_});
     }

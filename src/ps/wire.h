@@ -31,6 +31,7 @@ enum class Topic : std::uint8_t {
   kFillRows,     // number: partition, `slot`, first: row of it; payload: rows.
   kStart,        // step: updates made before; payload: steps of each entry. Worker 0 alone.
   kBegin,        // Answered with the parameters once worker 0 has said kStart.
+  kOthers,       // Answered with the parameters once every other worker has gone.
   kPush,         // number: block, `step`. The block's partial sums follow, or lie in the areas.
   kPushRows,     // number: entry, `step`; payload: encodeRows().
   kFinish,       // `step`; payload: Finish. Answered with the parameters.

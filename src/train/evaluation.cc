@@ -28,19 +28,19 @@ Outcome Mean::value() const {
 }
 
 Outcome evaluateAll(Replica& replica, Job& job, const SliceMap& map,
-                    std::shared_ptr<const Dataset> dataset, const RunPlan& plan) {
+                    std::shared_ptr<const Dataset> dataset, const RunPlan& plan, bool alone) {
   const auto order = valueOrThrow(data::Order::create({.samples = dataset->size(),
                                                        .batch = plan.batch,
                                                        .slices = job.slices(),
                                                        .seed = plan.seed,
                                                        .shuffle = false}));
   data::LoaderOptions options;
-  options.slices = map.range(job.rank());
+  options.slices = alone ? SliceRange{0, map.slices()} : map.range(job.rank());
   options.endStep = order.batchesPerEpoch();
   const auto loader = valueOrThrow(data::Loader::create(std::move(dataset), order, options));
   Mean mean;
   for (std::int64_t batch = 0; batch < options.endStep; ++batch) {
-    mean.add(replica.evaluate([&] { return valueOrThrow(loader->next()); }));
+    mean.add(replica.evaluate([&] { return valueOrThrow(loader->next()); }, alone));
   }
   return mean.value();
 }

@@ -20,8 +20,10 @@ struct Mean {
 };
 
 // The plan's batch says how many samples at once.
+// Every worker calls it, unless this one does it `alone`: with the same bits.
 Outcome evaluateAll(Replica& replica, Job& job, const SliceMap& map,
-                    std::shared_ptr<const Dataset> dataset, const RunPlan& plan);
+                    std::shared_ptr<const Dataset> dataset, const RunPlan& plan,
+                    bool alone = false);
 
 // One worker of Trainer::evaluate(): the checkpoint that the plan resumes from, on the test part.
 Evaluation evaluateCheckpoint(Job& job, const Task& task, const RunPlan& plan);

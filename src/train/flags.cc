@@ -25,8 +25,9 @@ std::optional<T> wholeNumber(std::string_view text) {
 Flags::Flags(CLI::App& app) : settings_(app) {
   constexpr char kHow[] = "How to train";
   app.add_option("--strategy", strategy_,
-                 "single, mirrored (threads) or allreduce (processes); by default single for one "
-                 "worker, allreduce for more")
+                 "single, mirrored (threads), allreduce (processes), ps-sync, ps-async, ps-ssp "
+                 "(parameter servers) or hybrid (servers for tables with sparse gradients, "
+                 "allreduce for the rest); by default single for one worker, allreduce for more")
       ->group(kHow);
   app.add_option("-n,--np", options_.workers, "workers; also -np N")->group(kHow);
   app.add_option("--accumulate", options_.accumulate,
@@ -45,6 +46,32 @@ Flags::Flags(CLI::App& app) : settings_(app) {
                "forward and loss in bfloat16 where libtorch says so (autocast)")
       ->group(kHow);
   app.add_flag("--no-nan-guard", noNanGuard_, "go on when the loss is not finite")->group(kHow);
+
+  constexpr char kServers[] = "Parameter servers";
+  app.add_option("--ps", servers_, "how many (1)")->group(kServers);
+  app.add_option("--backup", backup_,
+                 "ps-sync: of N workers the first N - B make a step, what comes later is dropped; "
+                 "auto: only stragglers are left behind")
+      ->group(kServers);
+  app.add_flag("--requeue-dropped", options_.servers.requeueDropped,
+               "ps-sync: samples whose gradients were dropped are trained again in the same epoch")
+      ->group(kServers);
+  app.add_option("--max-staleness", options_.servers.maxStaleness,
+                 "ps-async: refuse gradients that are older, in updates")
+      ->group(kServers);
+  app.add_option("--staleness", options_.servers.staleness,
+                 "ps-ssp: how many steps a worker may be ahead of the slowest (0)")
+      ->group(kServers);
+  app.add_option("--partitions", options_.servers.partitions,
+                 "parts that each table is cut into, by rows (one per server)")
+      ->group(kServers);
+  app.add_flag("--sparse-as-dense", options_.sparseAsDense,
+               "treat gradients of rows as whole ones, in every strategy")
+      ->group(kServers);
+  app.add_option("--replicas-to-aggregate", aggregate_,
+                 "TensorFlow's --backup: how many of the workers make a step")
+      ->group(kServers);
+  app.add_option("--total-num-replicas", replicas_, "TensorFlow's --np")->group(kServers);
 
   constexpr char kOptimizer[] = "Optimizer";
   app.add_option("--optimizer", optimizer_, "sgd, momentum, adagrad, rmsprop, adam or adamw")
@@ -90,6 +117,7 @@ Result<TrainOptions> Flags::options(const Config& config) const {
   if (!strategy_.empty()) {
     COLLA_TRY_ASSIGN(options.strategy, parseStrategy(strategy_));
   }
+  COLLA_TRY(readServers(options));
   if (config.integer("slices") > 0) options.slices = static_cast<int>(config.integer("slices"));
   if (config.integer("threads") > 0) options.threads = static_cast<int>(config.integer("threads"));
 
@@ -117,6 +145,34 @@ Result<TrainOptions> Flags::options(const Config& config) const {
     }
   }
   return options;
+}
+
+Status Flags::readServers(TrainOptions& options) const {
+  if (replicas_) options.workers = *replicas_;
+  if (servers_) {
+    options.servers.count = *servers_;
+    if (!options.strategy || !hasServers(*options.strategy)) {
+      return invalid("--ps is for --strategy ps-sync, ps-async, ps-ssp and hybrid: choose one");
+    }
+  }
+  if (backup_ == "auto") {
+    options.servers.backup = ServerOptions::kAutoBackup;
+  } else if (!backup_.empty()) {
+    const auto backup = wholeNumber<int>(backup_);
+    if (!backup || *backup < 0) {
+      return invalid("--backup is \"{}\", but takes auto or a number of workers", backup_);
+    }
+    options.servers.backup = *backup;
+  }
+  if (aggregate_) {
+    if (!backup_.empty()) return invalid("give --backup or --replicas-to-aggregate, not both");
+    if (*aggregate_ < 1 || *aggregate_ > options.workers) {
+      return invalid("--replicas-to-aggregate is {}, but takes 1 to {}, the number of workers",
+                     *aggregate_, options.workers);
+    }
+    options.servers.backup = options.workers - *aggregate_;
+  }
+  return {};
 }
 
 Status Flags::applyTo(Optimizer& optimizer) const {

@@ -23,6 +23,8 @@ class Flags {
   Status applyTo(Optimizer& optimizer) const;
 
  private:
+  Status readServers(TrainOptions& options) const;
+
   SettingFlags settings_;
   TrainOptions options_;
   std::string strategy_;
@@ -33,6 +35,10 @@ class Flags {
   std::optional<double> lr_;
   std::optional<double> momentum_;
   std::optional<double> weightDecay_;
+  std::optional<int> servers_;
+  std::string backup_;
+  std::optional<int> aggregate_;
+  std::optional<int> replicas_;
   std::int64_t warmup_ = 0;
   bool noShuffle_ = false;
   bool noEvaluation_ = false;

@@ -19,17 +19,20 @@ int fail(const std::string& program, const Status& status) {
   return kExitFailure;
 }
 
-// Workers as processes. An exit code if this was the front.
+// Workers as processes, and servers if they are to `serve`. An exit code if this was the front.
 Result<std::optional<int>> startWorkers(Task& task, const TrainOptions& options,
-                                        const Config& config) {
+                                        const Config& config, bool serve) {
   COLLA_TRY_ASSIGN(const job::Place place,
                    job::readEnvironment([](const char* name) { return std::getenv(name); }));
   COLLA_TRY_ASSIGN(const RunPlan plan,
                    makePlan(options, place.launcher == "none" ? 0 : place.size, task.batch));
   COLLA_TRY(checkModel(plan, task));
   // The others have no processes to start, but their settings take the same way.
-  const int processes = plan.strategy == Strategy::kAllreduce ? plan.workers : 0;
-  const launch::StartOptions start{.workers = processes, .servers = 0, .config = config};
+  const bool servers = hasServers(plan.strategy) && serve;
+  const bool processes = plan.strategy == Strategy::kAllreduce || hasServers(plan.strategy);
+  const launch::StartOptions start{.workers = processes ? plan.workers : 0,
+                                   .servers = servers ? plan.options.servers.count : 0,
+                                   .config = config};
   COLLA_TRY_ASSIGN(const bool front, launch::becomesFront(place, start));
   if (front) task = {};  // It may hold data open, which the front has no use for.
   return launch::startWorkers(start);
@@ -51,7 +54,7 @@ int runProgram(const std::string& program, Task task, const Flags& flags) {
   if (const Status status = flags.applyTo(task.optimizer); !status.ok()) {
     return usageError(program, status.message());
   }
-  const auto front = startWorkers(task, *options, *config);
+  const auto front = startWorkers(task, *options, *config, /*serve=*/true);
   if (!front.ok()) return failedToStart(program, front.status());
   if (front->has_value()) return **front;
   const auto summary = Trainer(std::move(task)).run(*options);
@@ -64,7 +67,7 @@ int runEvaluation(const std::string& program, Task task, TrainOptions options, c
   options.resume = true;
   if (config.integer("slices") > 0) options.slices = static_cast<int>(config.integer("slices"));
   if (config.integer("threads") > 0) options.threads = static_cast<int>(config.integer("threads"));
-  const auto front = startWorkers(task, options, config);
+  const auto front = startWorkers(task, options, config, /*serve=*/false);
   if (!front.ok()) return failedToStart(program, front.status());
   if (front->has_value()) return **front;
   const auto evaluation = Trainer(std::move(task)).evaluate(options);

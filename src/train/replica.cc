@@ -63,41 +63,89 @@ Replica::Replica(Job& job, const SliceMap& map, const MakeModel& make, const Opt
     torch::manual_seed(options.seed);
     model_ = make();
   }
-  std::vector<Reducer::Entry> entries;
-  const std::vector<std::string> rowSparse = model_->rowSparse();
   for (const auto& item : model_->module().named_parameters()) {
-    if (!item.value().requires_grad()) {
-      frozen_.push_back({item.key(), item.value()});
-      continue;
-    }
-    parameters_.push_back({item.key(), item.value()});
-    const bool rows = std::ranges::find(rowSparse, item.key()) != rowSparse.end();
-    entries.push_back({item.key(), item.value(), true, rows});
+    auto& part = item.value().requires_grad() ? parameters_ : frozen_;
+    part.push_back({item.key(), item.value()});
   }
   if (parameters_.empty()) {
     throw Error(StatusCode::kInvalidArgument, "the model has no parameter to train");
   }
   for (const auto& item : model_->module().named_buffers()) {
-    const bool floating = item.value().is_floating_point();
-    bufferEntries_.push_back(floating ? static_cast<int>(entries.size()) : -1);
     buffers_.push_back({item.key(), item.value()});
-    if (floating) entries.push_back({item.key(), item.value(), false});
   }
   broadcastTensors(job.world(), parameters_);
   broadcastTensors(job.world(), frozen_);
   broadcastTensors(job.world(), buffers_);
   for (const Parameter& buffer : buffers_) before_.push_back(buffer.tensor.detach().clone());
-  reducer_ = std::make_unique<Reducer>(job, map_, std::move(entries), Reducer::Options());
-  updater_ = makeUpdater(optimizer, parameters_);
   numbers_.resize(kFirstMetric + model_->metrics().size());
   metrics_ = std::make_unique<SliceMetrics>(job, map_, numbers_.size());
   gradients_.resize(parameters_.size());
+  makeExchange(optimizer);
+}
+
+// What goes to servers, and what is left to allreduce.
+void Replica::makeExchange(const Optimizer& optimizer) {
+  const std::vector<std::string> sparse =
+      options_.sparseAsDense ? std::vector<std::string>() : model_->rowSparse();
+  const bool everything = options_.policy && !options_.tablesAlone;
+  std::vector<Reducer::Entry> entries;
+  Servers::Tensors served;
+  std::vector<int> tableOrders;
+  for (int i = 0; i < static_cast<int>(parameters_.size()); ++i) {
+    const Parameter& parameter = parameters_[i];
+    const bool rows = std::ranges::find(sparse, parameter.name) != sparse.end();
+    if (options_.policy && rows) {
+      served.tables.push_back(parameter);
+      tableOrders.push_back(i);
+    } else if (everything) {
+      served.parameters.push_back(parameter);
+      served.orders.push_back(i);
+    } else {
+      entries.push_back({parameter.name, parameter.tensor, true, rows});
+      updated_.push_back(parameter);
+      reduced_.push_back(i);
+    }
+  }
+  served.orders.insert(served.orders.end(), tableOrders.begin(), tableOrders.end());
+  if (options_.policy) {
+    const auto* const known = std::get_if<OptimizerOptions>(&optimizer);
+    if (known == nullptr) {
+      throw Error(StatusCode::kUnsupported,
+                  "servers run Colla's optimizers, but the program chose a torch::optim class: use "
+                  "--optimizer, or another strategy");
+    }
+    if (options_.tablesAlone && served.tables.empty()) {
+      throw Error(StatusCode::kInvalidArgument,
+                  "the model has no table with sparse gradients for hybrid's servers: use "
+                  "--strategy allreduce");
+    }
+    if (everything) {
+      served.buffers = buffers_;
+      served.numbers = numbers_.size();
+    }
+    servers_ = std::make_unique<Servers>(
+        job_, map_, std::move(served),
+        ServerPlan{*known, options_.clipNorm, *options_.policy, options_.partitions});
+  }
+  if (everything) return;
+  for (const Parameter& buffer : buffers_) {
+    const bool floating = buffer.tensor.is_floating_point();
+    bufferEntries_.push_back(floating ? static_cast<int>(entries.size()) : -1);
+    if (floating) entries.push_back({buffer.name, buffer.tensor, false});
+  }
+  reducer_ = std::make_unique<Reducer>(job_, map_, std::move(entries), Reducer::Options());
+  updater_ = makeUpdater(optimizer, updated_);
+}
+
+void Replica::start(std::int64_t step, std::span<const checkpoint::TensorView> optimizer) {
+  if (servers_) servers_->start(step, optimizer);
 }
 
 // One slice, forward and (unless evaluating) backward; fills numbers_.
 void Replica::runSlice(int slice, std::uint64_t stream, const Batch& batch,
                        std::optional<double> weight) {
   const SliceRandom random(streamSeed(options_.seed, stream, static_cast<std::uint64_t>(slice)));
+  const RowLookup lookup(servers_.get());
   Output output;
   {
     const Autocast autocast(options_.bfloat16);
@@ -124,48 +172,100 @@ Outcome Replica::step(std::int64_t step, std::int64_t samples, const NextBatch& 
   if (!model_->module().is_training()) model_->module().train();
   rememberBuffers();
   const SliceRange range = map_.range(job_.rank());
+  double share = 0;
+  own_.assign(numbers_.size(), 0.0);
   for (int slice = range.begin; slice < range.end; ++slice) {
     const Batch batch = next();
     std::ranges::fill(numbers_, 0.0);
-    reducer_->beginSlice(slice);
+    if (reducer_) reducer_->beginSlice(slice);
+    if (servers_) servers_->beginSlice(slice);
     if (samplesOf(batch) > 0) {
       const double weight = static_cast<double>(samplesOf(batch)) / static_cast<double>(samples);
+      share += weight;
       if (slice != range.begin) restoreBuffers();
       runSlice(slice, static_cast<std::uint64_t>(step), batch, weight);
       addBuffers(weight);
     }
-    reducer_->endSlice();
     numbers_[kStop] = stop ? 1 : 0;
-    metrics_->add(slice, numbers_);
+    if (reducer_) {
+      reducer_->endSlice();
+      metrics_->add(slice, numbers_);
+    } else {
+      servers_->addNumbers(numbers_);
+      for (std::size_t i = 0; i < own_.size(); ++i) own_[i] += numbers_[i];
+    }
+    if (servers_) servers_->endSlice();
+  }
+  if (!reducer_) {
+    // Who waits for everybody waits for those without samples too.
+    const bool empty = share == 0 && !options_.policy->together();
+    return finishOnServers({.share = share, .factor = factor, .empty = empty, .stop = stop});
   }
   // Before the gradients: workers that have just met exchange them without waiting again.
   Outcome outcome = reduceMetrics();
   reducer_->finish();
   finishBuffers();
-  for (std::size_t i = 0; i < gradients_.size(); ++i) {
-    gradients_[i] = reducer_->sum(static_cast<int>(i));
-  }
-  updater_->apply(gradients_, factor, clipFactorOf(gradients_, options_.clipNorm));
+  update(factor, share, stop);
   return outcome;
 }
 
-Outcome Replica::evaluate(const NextBatch& next) {
+// What allreduce has summed. Tables on servers are updated there; clipping needs both.
+void Replica::update(double factor, double share, bool stop) {
+  std::vector<torch::Tensor> sums;
+  for (std::size_t i = 0; i < reduced_.size(); ++i) {
+    sums.push_back(gradients_[reduced_[i]] = reducer_->sum(static_cast<int>(i)));
+  }
+  double scale = 1;
+  if (servers_) {
+    ps::Finish finish{.share = share, .factor = factor, .stop = stop};
+    for (std::size_t i = 0; i < sums.size() && options_.clipNorm > 0; ++i) {
+      if (sums[i].defined()) finish.squares.emplace_back(reduced_[i], squaresOf(sums[i]));
+    }
+    scale = servers_->finish(std::move(finish)).turn.scale;
+  } else {
+    scale = clipFactorOf(sums, options_.clipNorm);
+  }
+  updater_->apply(sums, factor, scale);
+}
+
+Outcome Replica::finishOnServers(ps::Finish finish) {
+  const Servers::End end = servers_->finish(std::move(finish));
+  // The servers' are of the last update, which need not be this worker's.
+  Outcome outcome = outcomeOf(options_.policy->together() ? end.numbers : own_);
+  outcome.stop = end.turn.stop;
+  outcome.step = end.turn.step;
+  outcome.dropped = end.turn.dropped;
+  return outcome;
+}
+
+Outcome Replica::emptyStep(double factor, bool stop) {
+  own_.assign(numbers_.size(), 0.0);
+  return finishOnServers({.share = 0, .factor = factor, .empty = true, .stop = stop});
+}
+
+Outcome Replica::evaluate(const NextBatch& next, bool alone) {
   const torch::NoGradGuard noGrad;
   if (model_->module().is_training()) model_->module().eval();
   constexpr std::uint64_t kEvaluation = ~std::uint64_t{0};  // No step has this number.
-  const SliceRange range = map_.range(job_.rank());
+  const SliceRange range = alone ? SliceRange{0, map_.slices()} : map_.range(job_.rank());
+  std::optional<SliceMetrics> own;
+  if (alone) own.emplace(map_.slices(), numbers_.size());
+  SliceMetrics& metrics = own ? *own : *metrics_;
   for (int slice = range.begin; slice < range.end; ++slice) {
     const Batch batch = next();
     std::ranges::fill(numbers_, 0.0);
     if (samplesOf(batch) > 0) runSlice(slice, kEvaluation, batch, {});
-    metrics_->add(slice, numbers_);
+    metrics.add(slice, numbers_);
   }
-  return reduceMetrics();
+  return outcomeOf(valueOrThrow(metrics.reduce()));
 }
 
-Outcome Replica::reduceMetrics() {
-  const std::span<const double> sums = valueOrThrow(metrics_->reduce());
-  Outcome outcome{.samples = sums[kSamples], .loss = 0, .metrics = {}, .stop = sums[kStop] > 0};
+Outcome Replica::reduceMetrics() { return outcomeOf(valueOrThrow(metrics_->reduce())); }
+
+Outcome Replica::outcomeOf(std::span<const double> sums) const {
+  Outcome outcome;
+  outcome.samples = sums[kSamples];
+  outcome.stop = sums[kStop] > 0;
   const double divisor = std::max(sums[kSamples], 1.0);
   outcome.loss = sums[kLoss] / divisor;
   for (const double sum : sums.subspan(kFirstMetric)) outcome.metrics.push_back(sum / divisor);
@@ -190,9 +290,14 @@ void Replica::restoreBuffers() {
 void Replica::addBuffers(double weight) {
   const torch::NoGradGuard noGrad;
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    if (bufferEntries_[i] < 0) continue;
     const torch::Tensor& tensor = buffers_[i].tensor;
-    reducer_->add(bufferEntries_[i], tensor * weight, !sameBits(tensor, before_[i]));
+    const bool changed = !sameBits(tensor, before_[i]);
+    const bool floating = tensor.is_floating_point();
+    if (!reducer_) {
+      servers_->addBuffer(static_cast<int>(i), floating ? tensor * weight : tensor, changed);
+    } else if (floating) {
+      reducer_->add(bufferEntries_[i], tensor * weight, changed);
+    }
   }
 }
 

@@ -24,6 +24,7 @@
 #include "colla/model.h"
 #include "colla/trainer.h"
 #include "train/reducer.h"
+#include "train/servers.h"
 #include "train/slice_metrics.h"
 #include "train/updater.h"
 
@@ -33,6 +34,11 @@ struct ReplicaOptions {
   std::uint64_t seed = 1;
   double clipNorm = 0;  // 0: no clipping.
   bool bfloat16 = false;
+  bool sparseAsDense = false;  // Gradients of rows are treated as whole ones.
+  // Servers, for a strategy that has them: for everything, or for tables alone.
+  std::optional<ps::PolicyOptions> policy = {};
+  bool tablesAlone = false;
+  int partitions = 0;
 };
 
 // What came of a step or of a batch of an evaluation, over all slices.
@@ -41,6 +47,9 @@ struct Outcome {
   double loss = 0;              // Mean over the samples.
   std::vector<double> metrics;  // The same.
   bool stop = false;            // Some worker was asked to.
+  // Under servers that don't wait for everybody:
+  std::optional<std::int64_t> step = {};  // Updates made, if that is not one more than before.
+  bool dropped = false;                   // This worker's gradients were.
 };
 
 class Replica {
@@ -50,6 +59,10 @@ class Replica {
   Replica(Job& job, const SliceMap& map, const MakeModel& make, const Optimizer& optimizer,
           const ReplicaOptions& options);
 
+  // Begins to train: after restore, and before the first step. `optimizer`: its saved state, empty
+  // for a new one; only counts under servers, and on worker 0.
+  void start(std::int64_t step, std::span<const checkpoint::TensorView> optimizer);
+
   // Gives this worker's slices' batches, in order.
   using NextBatch = std::function<Batch()>;
 
@@ -57,16 +70,23 @@ class Replica {
   // like to end.
   Outcome step(std::int64_t step, std::int64_t samples, const NextBatch& next, double factor,
                bool stop);
-  // Loss and metrics of one global batch, without gradients; leaves everything as it was.
-  Outcome evaluate(const NextBatch& next);
+  // The same for a worker that has no samples left while others do: servers alone.
+  Outcome emptyStep(double factor, bool stop);
+  // Loss and metrics of one global batch, without gradients; leaves everything as it was. Every
+  // worker calls it, unless it is done `alone`: then this one runs all slices.
+  Outcome evaluate(const NextBatch& next, bool alone = false);
 
   // As people are told it: Model::shown().
   Outcome shown(Outcome outcome) const;
 
   Model& model() { return *model_; }
-  Updater& updater() { return *updater_; }
-  Reducer& reducer() { return *reducer_; }
+  // Null where servers update everything.
+  Updater* updater() { return updater_.get(); }
+  // Null without.
+  Servers* servers() { return servers_.get(); }
   const std::vector<Parameter>& parameters() const { return parameters_; }
+  // Those that updater() updates.
+  const std::vector<Parameter>& updated() const { return updated_; }
   const std::vector<Parameter>& frozen() const { return frozen_; }
   const std::vector<Parameter>& buffers() const { return buffers_; }
   // The first parameter, gradient or buffer with a number that is not finite; empty if there is
@@ -74,12 +94,16 @@ class Replica {
   std::string firstNotFinite() const;
 
  private:
+  void makeExchange(const Optimizer& optimizer);
   void runSlice(int slice, std::uint64_t stream, const Batch& batch, std::optional<double> weight);
   void rememberBuffers();
   void restoreBuffers();
   void addBuffers(double weight);
   void finishBuffers();
   Outcome reduceMetrics();
+  Outcome outcomeOf(std::span<const double> sums) const;
+  Outcome finishOnServers(ps::Finish finish);
+  void update(double factor, double share, bool stop);
 
   Job& job_;
   const SliceMap map_;
@@ -90,11 +114,15 @@ class Replica {
   std::vector<Parameter> buffers_;
   std::vector<torch::Tensor> before_;  // The buffers as they were before the step.
   std::vector<int> bufferEntries_;     // Their numbers in the reducer; -1 unless floating point.
-  std::unique_ptr<Reducer> reducer_;
+  std::unique_ptr<Reducer> reducer_;  // For what is not on servers, if anything is,
+  std::vector<int> reduced_;          // and which parameters that is.
+  std::vector<Parameter> updated_;
+  std::unique_ptr<Servers> servers_;
   std::unique_ptr<Updater> updater_;
   std::unique_ptr<SliceMetrics> metrics_;
   std::vector<torch::Tensor> gradients_;
   std::vector<double> numbers_;  // Of one slice, for metrics_.
+  std::vector<double> own_;      // Of this worker's slices, under servers.
 };
 
 // Rank 0's values replace everybody's.

@@ -58,6 +58,41 @@ std::string described(const std::string& model, const std::string& options) {
   return options.empty() ? model : fmt::format("{} ({})", model, options);
 }
 
+// What servers are told; kInvalidArgument for what makes no sense under the strategy.
+Status planServers(RunPlan& plan) {
+  const ServerOptions& servers = plan.options.servers;
+  const std::string_view strategy = toString(plan.strategy);
+  const bool sync = plan.strategy == Strategy::kPsSync;
+  const auto needs = [&](std::string_view flag, std::string_view what) {
+    return invalid("{} is for --strategy {}, not {}", flag, what, strategy);
+  };
+  if (servers.count < 1) return invalid("--ps is {}, but takes 1 or more", servers.count);
+  if (servers.backup != 0 && !sync && plan.strategy != Strategy::kHybrid) {
+    return needs("--backup", "ps-sync");
+  }
+  if (servers.requeueDropped && (!sync || servers.backup == 0)) {
+    return needs("--requeue-dropped", "ps-sync with --backup");
+  }
+  if (servers.maxStaleness && plan.strategy != Strategy::kPsAsync) {
+    return needs("--max-staleness", "ps-async");
+  }
+  if (servers.staleness != 0 && plan.strategy != Strategy::kPsSsp) {
+    return needs("--staleness", "ps-ssp");
+  }
+  if (!hasServers(plan.strategy)) return {};
+  ps::PolicyOptions policy;
+  policy.workers = plan.workers;
+  policy.backup = servers.backup == ServerOptions::kAutoBackup ? ps::PolicyOptions::kAuto
+                                                               : servers.backup;
+  policy.maxStaleness = servers.maxStaleness;
+  policy.staleness = servers.staleness;
+  if (plan.strategy == Strategy::kPsAsync) policy.consistency = ps::Consistency::kAsync;
+  if (plan.strategy == Strategy::kPsSsp) policy.consistency = ps::Consistency::kSsp;
+  COLLA_TRY(validate(policy));
+  plan.policy = policy;
+  return {};
+}
+
 // What the run that left the checkpoint was told, where this one was told nothing.
 Status takeOver(const TrainOptions& options, RunPlan& plan) {
   const checkpoint::Directory directory(checkpointsOf(options.directory));
@@ -91,6 +126,7 @@ Result<RunPlan> makePlan(const TrainOptions& options, int workers, std::int64_t 
     return invalid("--strategy single has one worker, not {}: use --slices for more slices",
                    plan.workers);
   }
+  COLLA_TRY(planServers(plan));
   plan.slices = options.slices.value_or(plan.workers * options.accumulate);
   plan.threads = options.threads.value_or(0);
   plan.seed = options.seed.value_or(1);

@@ -8,6 +8,7 @@
 
 #include "checkpoint/manifest.h"
 #include "colla/trainer.h"
+#include "ps/policy.h"
 
 namespace colla::train {
 
@@ -22,6 +23,8 @@ struct RunPlan {
   // Of the checkpoint that the run resumes from.
   std::optional<std::int64_t> resumeStep;
   std::string model;  // With its options.
+  // Of the servers, for a strategy that has them.
+  std::optional<ps::PolicyOptions> policy;
 };
 
 // Where a run directory keeps its checkpoints.

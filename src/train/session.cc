@@ -61,13 +61,22 @@ Session::Session(Job& job, const Task& task, const RunPlan& plan)
                                              .slices = job.slices(),
                                              .seed = plan.seed,
                                              .shuffle = options.shuffle}));
-  total_ = options.steps.value_or(options.epochs * order_->batchesPerEpoch());
+  // Where each gradient is an update, an epoch has one for each worker.
+  const std::int64_t perBatch = !plan.policy || plan.policy->together() ? 1 : job.size();
+  total_ = options.steps.value_or(options.epochs * order_->batchesPerEpoch() * perBatch);
   section_ = options.evalEvery > 0
                  ? options.evalEvery
                  : std::max<std::int64_t>(1, (total_ + kSections - 1) / kSections);
-  replica_ = std::make_unique<Replica>(
-      job, map_, task.model, scaled(task.optimizer, plan),
-      ReplicaOptions{plan.seed, options.clipNorm.value_or(task.clipNorm), options.bfloat16});
+  ReplicaOptions replica;
+  replica.seed = plan.seed;
+  replica.clipNorm = options.clipNorm.value_or(task.clipNorm);
+  replica.bfloat16 = options.bfloat16;
+  replica.sparseAsDense = options.sparseAsDense;
+  replica.policy = plan.policy;
+  if (replica.policy && !replica.policy->together()) replica.policy->limit = total_;
+  replica.tablesAlone = plan.strategy == Strategy::kHybrid;
+  replica.partitions = options.servers.partitions;
+  replica_ = std::make_unique<Replica>(job, map_, task.model, scaled(task.optimizer, plan), replica);
   if (!options.directory.empty() && records()) {
     checkpoint::Directory directory(checkpointsOf(options.directory));
     throwIfError(directory.own());
@@ -79,14 +88,15 @@ Session::Session(Job& job, const Task& task, const RunPlan& plan)
     };
     saver_ = std::make_unique<checkpoint::Saver>(std::move(directory), std::move(saver));
   }
-  if (plan.resumeStep) restore();
+  start();
   if (records()) recorder_ = std::make_unique<Recorder>(plan, replica_->model().metrics());
 }
 
 Session::~Session() = default;
 
 checkpoint::Manifest Session::manifest(std::int64_t step) const {
-  const data::Position position = order_->position(step);
+  const bool single = !plan_.policy || plan_.policy->together();
+  const data::Position position = order_->position(single ? step : step / job_.size());
   checkpoint::Manifest manifest;
   manifest.step = step;
   manifest.epoch = position.epoch;
@@ -105,43 +115,58 @@ checkpoint::Manifest Session::manifest(std::int64_t step) const {
   return manifest;
 }
 
-// Worker 0 reads; the others get it from there, so that one host needs to have it.
-void Session::restore() {
+// A new model, or the checkpoint's. Worker 0 reads; the others get it from there, so that one host
+// needs to have it.
+void Session::start() {
   std::optional<checkpoint::Loaded> loaded;
-  if (records()) {
-    const checkpoint::Directory directory(checkpointsOf(plan_.options.directory));
-    loaded.emplace(valueOrThrow(directory.load(*plan_.resumeStep)));
-    for (const auto& difference : differences(loaded->manifest(), manifest(*plan_.resumeStep))) {
-      const std::string text =
-          fmt::format("{} was {} and is {}", difference.name, difference.a, difference.b);
-      if (difference.name != "optimizer") {
-        throw Error(StatusCode::kInvalidArgument,
-                    fmt::format("cannot resume from {}: {}; a run goes on as it began",
-                                loaded->path(), text));
-      }
-      log::warn("resuming with another optimizer: {}", text);
-    }
+  if (plan_.resumeStep) {
+    if (records()) loaded.emplace(load());
+    restoreState(job_.world(), *replica_, loaded ? &*loaded : nullptr);
+    first_ = saved_ = *plan_.resumeStep;
   }
-  restoreState(job_.world(), *replica_, loaded ? &*loaded : nullptr);
-  first_ = saved_ = *plan_.resumeStep;
+  replica_->start(first_, loaded ? loaded->optimizer() : std::span<const checkpoint::TensorView>());
   savedAt_ = SteadyClock::now();
 }
 
+checkpoint::Loaded Session::load() const {
+  const checkpoint::Directory directory(checkpointsOf(plan_.options.directory));
+  checkpoint::Loaded loaded = valueOrThrow(directory.load(*plan_.resumeStep));
+  for (const auto& difference : differences(loaded.manifest(), manifest(*plan_.resumeStep))) {
+    const std::string text =
+        fmt::format("{} was {} and is {}", difference.name, difference.a, difference.b);
+    if (difference.name != "optimizer") {
+      throw Error(StatusCode::kInvalidArgument,
+                  fmt::format("cannot resume from {}: {}; a run goes on as it began", loaded.path(),
+                              text));
+    }
+    log::warn("resuming with another optimizer: {}", text);
+  }
+  return loaded;
+}
+
+// Servers may be further on than this worker knows: the checkpoint is of their step.
 void Session::save(std::int64_t step) {
   if (!saver_ || saved_ == step) return;
   if (recorder_) recorder_->flush();
+  if (Servers* const servers = replica_->servers()) {
+    throwIfError(saver_->finish());  // One snapshot at a time.
+    step = servers->takeSnapshot();
+    if (saved_ == step) return;
+  }
   saveState(*saver_, manifest(step), *replica_);
   saved_ = step;
   savedAt_ = SteadyClock::now();
 }
 
-bool Session::saveIsDue(std::int64_t step) const {
+bool Session::saveIsDue(std::int64_t before, std::int64_t step) const {
   const TrainOptions& options = plan_.options;
-  return (options.saveEvery > 0 && step % options.saveEvery == 0) ||
+  return (options.saveEvery > 0 && before / options.saveEvery != step / options.saveEvery) ||
          (options.saveSeconds > 0 && secondsSince(savedAt_) >= options.saveSeconds);
 }
 
-Outcome Session::evaluate() { return evaluateAll(*replica_, job_, map_, test_, plan_); }
+Outcome Session::evaluate() {
+  return evaluateAll(*replica_, job_, map_, test_, plan_, /*alone=*/!exact());
+}
 
 void Session::guard(std::int64_t step, const Outcome& outcome) const {
   if (!plan_.options.nanGuard || std::isfinite(outcome.loss)) return;
@@ -155,18 +180,25 @@ void Session::guard(std::int64_t step, const Outcome& outcome) const {
           saved_ >= 0 ? fmt::format("; the checkpoint of step {} is from before", saved_) : ""));
 }
 
-observe::Section Session::sectionAt(std::int64_t step) const {
+observe::Section Session::sectionAt(const Feed& feed, std::int64_t step) const {
   if (plan_.options.steps) return {.epoch = 0, .epochs = 0, .steps = total_, .already = step};
-  const data::Position position = order_->position(step);
+  const data::Position position = feed.position();
   return {.epoch = static_cast<int>(position.epoch + 1),
           .epochs = static_cast<int>(plan_.options.epochs),
           .steps = order_->batchesPerEpoch(),
           .already = position.batch};
 }
 
-bool Session::endsSection(std::int64_t done) const {
-  if (done == total_) return true;
-  return plan_.options.steps ? done % section_ == 0 : order_->position(done).batch == 0;
+bool Session::endsSection(const Feed& feed, std::int64_t before, std::int64_t step) const {
+  if (done(feed, step)) return true;
+  return plan_.options.steps ? before / section_ != step / section_ : feed.position().batch == 0;
+}
+
+bool Session::done(const Feed& feed, std::int64_t step) const {
+  if (plan_.options.steps) return step >= total_;
+  const bool stepped = !plan_.policy || plan_.policy->together();
+  if (stepped && !plan_.options.servers.requeueDropped) return step >= total_;
+  return feed.batch() >= plan_.options.epochs * order_->batchesPerEpoch() && !feed.waits();
 }
 
 Progress Session::progressOf(std::int64_t step, const Outcome& outcome) const {
@@ -176,17 +208,53 @@ Progress Session::progressOf(std::int64_t step, const Outcome& outcome) const {
           .metrics = replica_->model().shown(outcome.metrics)};
 }
 
+// The others go on while this worker has nothing left to do: what it saves and tells last is what
+// they have come to together.
+void Session::awaitOthers(std::int64_t& step) {
+  if (exact()) return;
+  if (records()) step = replica_->servers()->waitForOthers();
+}
+
+// What was dropped, and how stale gradients were.
+void Session::reportServers() {
+  Servers* const servers = replica_->servers();
+  if (servers == nullptr) return;
+  if (records() && !exact()) {
+    const ps::Statistics statistics = servers->statistics();
+    std::string histogram;
+    for (const auto& [late, count] : statistics.staleness) {
+      histogram += fmt::format("{}{}: {}", histogram.empty() ? "" : ", ", late, count);
+    }
+    log::info("{} gradients taken, {} dropped; updates between a worker's pull and its push, and "
+              "how often: {}",
+              statistics.taken, statistics.dropped, histogram.empty() ? "none" : histogram);
+  }
+  servers->leave();
+}
+
+Feed Session::makeFeed() const {
+  Feed::Pace pace = Feed::Pace::kSteps;
+  std::int64_t first = first_;
+  std::int64_t end = total_;
+  if (plan_.policy && !plan_.policy->together()) {
+    pace = Feed::Pace::kOwn;
+    first = first_ / job_.size();
+  } else if (plan_.options.servers.requeueDropped) {
+    pace = Feed::Pace::kNoLoss;
+  }
+  if (pace != Feed::Pace::kSteps && !plan_.options.steps) {
+    end = plan_.options.epochs * order_->batchesPerEpoch();
+  }
+  return Feed(train_, *order_, map_.range(job_.rank()), pace, first, end);
+}
+
 Summary Session::run() {
   const TrainOptions& options = plan_.options;
   if (!plan_.resumeStep) save(0);
   savedAt_ = SteadyClock::now();
-  data::LoaderOptions loading;
-  loading.slices = map_.range(job_.rank());
-  loading.firstStep = first_;
-  loading.endStep = std::max(first_, total_);
-  const auto loader = valueOrThrow(data::Loader::create(train_, *order_, loading));
+  Feed feed = makeFeed();
   const Schedule schedule = options.schedule.value_or(task_.schedule);
-  const Replica::NextBatch next = [&] { return valueOrThrow(loader->next()); };
+  const Replica::NextBatch next = [&] { return feed.next(); };
 
   Summary summary;
   Mean mean;
@@ -195,40 +263,63 @@ Summary Session::run() {
   std::int64_t step = first_;
   const auto begin = SteadyClock::now();
   bool inSection = false;
-  while (step < total_ && !summary.interrupted) {
+  while (!done(feed, step) && !summary.interrupted) {
+    const double factor = factorAt(schedule, step);
+    if (feed.waits()) {
+      const Outcome outcome = replica_->emptyStep(factor, Interrupt::requested());
+      summary.interrupted = outcome.stop;
+      if (*outcome.step == step) feed.goOn();  // Nobody had anything left.
+      step = *outcome.step;
+      continue;
+    }
     if (!inSection) {
-      if (recorder_) recorder_->begin(sectionAt(step));
+      if (recorder_) recorder_->begin(sectionAt(feed, step));
       mean = {};
       inSection = true;
     }
     if (records()) {
       for (const auto& hook : task_.hooks) hook->beforeStep(step, replica_->model());
     }
-    const data::Position position = order_->position(step);
-    const std::int64_t samples = order_->batch(position.batch).count;
+    const data::Position position = feed.position();
+    const std::int64_t samples = feed.samples();
     const double start = secondsSince(begin);
     const Outcome outcome =
-        replica_->step(step, samples, next, factorAt(schedule, step), Interrupt::requested());
+        replica_->step(feed.batch(), samples, next, factor, Interrupt::requested());
     const double end = secondsSince(begin);
-    guard(++step, outcome);
+    const std::int64_t before = step;
+    step = outcome.step.value_or(step + 1);
+    feed.advance(step, outcome.dropped);
+    guard(step, outcome);
     mean.add(outcome);
     summary.seconds += end - start;
-    summary.samples += samples;
+    summary.samples += static_cast<std::int64_t>(outcome.samples);
     summary.interrupted = outcome.stop;
     if (recorder_) {
-      const std::int64_t done = plan_.options.steps ? step : position.batch + 1;
-      recorder_->step(step, done, start, end, replica_->shown(outcome),
+      const std::int64_t ready = plan_.options.steps ? step : position.batch + 1;
+      recorder_->step(step, ready, start, end, replica_->shown(outcome),
                       replica_->shown(mean.value()));
       for (const auto& hook : task_.hooks) {
         hook->afterStep(progressOf(step, outcome), replica_->model());
       }
     }
-    const bool ends = endsSection(step) || summary.interrupted;
-    const bool due = options.evalEvery > 0 ? step % options.evalEvery == 0 : ends;
-    if (test_ && (due || step == total_) && !summary.interrupted) {
+    const bool ends = endsSection(feed, before, step) || summary.interrupted;
+    const bool last = done(feed, step);
+    const bool due =
+        options.evalEvery > 0 ? before / options.evalEvery != step / options.evalEvery : ends;
+    // Where workers don't go in step, worker 0 evaluates; the last time when all have ended.
+    const bool mine = exact() ? true : records() && !last;
+    if (test_ && (due || last) && !summary.interrupted && mine) {
       test = evaluate();
       tested = step;
       if (recorder_) recorder_->evaluation(step, replica_->shown(*test));
+    }
+    if (last && !summary.interrupted) {
+      awaitOthers(step);
+      if (test_ && !exact() && records()) {
+        test = evaluate();
+        tested = step;
+        if (recorder_) recorder_->evaluation(step, replica_->shown(*test));
+      }
     }
     if (ends) {
       if (recorder_) {
@@ -238,10 +329,15 @@ Summary Session::run() {
       }
       inSection = false;
     }
-    if (saveIsDue(step)) save(step);
+    if (saveIsDue(before, step)) save(step);
   }
+  if (summary.interrupted) awaitOthers(step);
   save(step);
   if (saver_) throwIfError(saver_->finish());
+  if (replica_->servers() != nullptr && records() && !task_.hooks.empty()) {
+    replica_->servers()->refreshAll();  // Hooks get a whole model.
+  }
+  reportServers();
 
   summary.steps = step - first_;
   summary.train = progressOf(step, mean.value());

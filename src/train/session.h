@@ -12,11 +12,13 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/loaded.h"
 #include "checkpoint/saver.h"
 #include "colla/job.h"
 #include "colla/trainer.h"
 #include "data/loader.h"
 #include "data/order.h"
+#include "train/feed.h"
 #include "train/recorder.h"
 #include "train/replica.h"
 #include "train/run_plan.h"
@@ -32,15 +34,22 @@ class Session {
 
  private:
   bool records() const { return job_.rank() == 0; }
+  // All workers make every update together.
+  bool exact() const { return !plan_.policy || plan_.policy->exact(); }
   checkpoint::Manifest manifest(std::int64_t step) const;
-  void restore();
+  void start();
+  checkpoint::Loaded load() const;
+  Feed makeFeed() const;
   void save(std::int64_t step);
-  bool saveIsDue(std::int64_t step) const;
+  bool saveIsDue(std::int64_t before, std::int64_t step) const;
   Outcome evaluate();
   void guard(std::int64_t step, const Outcome& outcome) const;
-  observe::Section sectionAt(std::int64_t step) const;
-  bool endsSection(std::int64_t done) const;
+  observe::Section sectionAt(const Feed& feed, std::int64_t step) const;
+  bool endsSection(const Feed& feed, std::int64_t before, std::int64_t step) const;
+  bool done(const Feed& feed, std::int64_t step) const;
   Progress progressOf(std::int64_t step, const Outcome& outcome) const;
+  void awaitOthers(std::int64_t& step);
+  void reportServers();
 
   Job& job_;
   const Task& task_;
@@ -49,7 +58,7 @@ class Session {
   std::shared_ptr<const Dataset> test_;  // Null: there is none.
   SliceMap map_;
   std::optional<data::Order> order_;
-  std::int64_t total_ = 0;    // Steps, in all.
+  std::int64_t total_ = 0;    // Updates, in all.
   std::int64_t section_ = 0;  // Steps of a section, where training goes by steps.
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<Recorder> recorder_;

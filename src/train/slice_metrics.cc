@@ -5,10 +5,16 @@
 namespace colla::train {
 
 SliceMetrics::SliceMetrics(Job& job, const SliceMap& map, std::size_t count)
+    : SliceMetrics(&job, map, job.rank(), count) {}
+
+SliceMetrics::SliceMetrics(int slices, std::size_t count)
+    : SliceMetrics(nullptr, *SliceMap::even(slices, 1), 0, count) {}
+
+SliceMetrics::SliceMetrics(Job* job, SliceMap map, int rank, std::size_t count)
     : job_(job),
-      map_(map),
+      map_(std::move(map)),
       count_(count),
-      sums_(map.subtrees(job.rank()), DataType::kFloat64),
+      sums_(map_.subtrees(rank), DataType::kFloat64),
       memory_(count * static_cast<std::size_t>(sums_.buffers())) {
   for (int i = 0; i < sums_.buffers(); ++i) {
     buffers_.push_back(reinterpret_cast<std::byte*>(memory_.data() + i * count));
@@ -21,12 +27,16 @@ void SliceMetrics::add(int slice, std::span<const double> values) {
 }
 
 Result<std::span<const double>> SliceMetrics::reduce() {
+  const std::span<double> result(memory_.data(), count_);
+  if (job_ == nullptr) {
+    for (double& sum : result) sum += 0.0;  // As everywhere: no sum is -0.0.
+    return std::span<const double>(result);
+  }
   std::vector<ConstBuffer> partials;
   for (int i = 0; i < sums_.partials(); ++i) {
     partials.emplace_back(buffers_[i], count_, DataType::kFloat64);
   }
-  const std::span<double> result(memory_.data(), count_);
-  COLLA_TRY(allreduce(job_.world(), map_, partials, result));
+  COLLA_TRY(allreduce(job_->world(), map_, partials, result));
   return std::span<const double>(result);
 }
 

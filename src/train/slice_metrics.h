@@ -18,14 +18,18 @@ class SliceMetrics {
  public:
   // `count` numbers for each slice of map.range(job.rank()).
   SliceMetrics(Job& job, const SliceMap& map, std::size_t count);
+  // For one worker that runs all `slices` by itself.
+  SliceMetrics(int slices, std::size_t count);
 
   // Slices in ascending order, each once, then reduce().
   void add(int slice, std::span<const double> values);
   Result<std::span<const double>> reduce();
 
  private:
-  Job& job_;
-  const SliceMap& map_;
+  SliceMetrics(Job* job, SliceMap map, int rank, std::size_t count);
+
+  Job* const job_;  // Null: nobody else is asked.
+  const SliceMap map_;
   const std::size_t count_;
   const collective::PartialSums sums_;
   std::vector<double> memory_;

@@ -26,13 +26,27 @@ void appendTargets(std::vector<checkpoint::Target>& targets, std::span<const Par
 
 void saveState(checkpoint::Saver& saver, const checkpoint::Manifest& manifest, Replica& replica) {
   std::vector<checkpoint::TensorView> parameters;
-  appendViews(parameters, replica.parameters());
-  appendViews(parameters, replica.frozen());
   std::vector<checkpoint::TensorView> buffers;
-  appendViews(buffers, replica.buffers());
-  const std::vector<checkpoint::TensorView> optimizer = replica.updater().state();
-  throwIfError(saver.start(manifest,
-                           {.parameters = parameters, .buffers = buffers, .optimizer = optimizer}));
+  std::vector<checkpoint::TensorView> optimizer;
+  appendViews(parameters, replica.frozen());
+  if (replica.updater() != nullptr) {
+    appendViews(parameters, replica.updated());
+    appendViews(buffers, replica.buffers());
+    optimizer = replica.updater()->state();
+  }
+  checkpoint::Saver::More more;
+  if (Servers* const servers = replica.servers()) {
+    more = [servers, copy = std::make_shared<std::shared_ptr<const Servers::Copy>>()]()
+        -> Result<checkpoint::Contents> {
+      COLLA_TRY_ASSIGN(*copy, servers->readSnapshot());
+      return checkpoint::Contents{.parameters = (*copy)->parameters,
+                                  .buffers = (*copy)->buffers,
+                                  .optimizer = (*copy)->optimizer};
+    };
+  }
+  throwIfError(saver.start(
+      manifest, {.parameters = parameters, .buffers = buffers, .optimizer = optimizer},
+      std::move(more)));
 }
 
 void restoreModel(Group& group, Replica& replica, const checkpoint::Loaded* loaded) {
@@ -50,10 +64,18 @@ void restoreModel(Group& group, Replica& replica, const checkpoint::Loaded* load
 
 void restoreState(Group& group, Replica& replica, const checkpoint::Loaded* loaded) {
   restoreModel(group, replica, loaded);
+  if (replica.updater() == nullptr) return;
   std::vector<checkpoint::TensorView> optimizer;
-  if (loaded != nullptr) optimizer.assign(loaded->optimizer().begin(), loaded->optimizer().end());
+  if (loaded != nullptr) {
+    // Servers have the rest.
+    for (const checkpoint::TensorView& view : loaded->optimizer()) {
+      if (replica.servers() == nullptr || !replica.servers()->updates(view.name)) {
+        optimizer.push_back(view);
+      }
+    }
+  }
   const SharedViews shared(group, std::move(optimizer));
-  const Status status = replica.updater().restore(shared.views());
+  const Status status = replica.updater()->restore(shared.views());
   throwIfError(loaded != nullptr ? status.withContext(loaded->path()) : status);
 }
 

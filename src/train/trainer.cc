@@ -14,6 +14,7 @@
 #include "colla/error.h"
 #include "colla/job.h"
 #include "job/environment.h"
+#include "ps/server.h"
 #include "train/evaluation.h"
 #include "train/flags.h"
 #include "train/interrupt.h"
@@ -24,10 +25,14 @@
 namespace colla {
 namespace {
 
-constexpr std::array<std::pair<Strategy, std::string_view>, 3> kStrategies = {{
+constexpr std::array<std::pair<Strategy, std::string_view>, 7> kStrategies = {{
     {Strategy::kSingle, "single"},
     {Strategy::kMirrored, "mirrored"},
     {Strategy::kAllreduce, "allreduce"},
+    {Strategy::kPsSync, "ps-sync"},
+    {Strategy::kPsAsync, "ps-async"},
+    {Strategy::kPsSsp, "ps-ssp"},
+    {Strategy::kHybrid, "hybrid"},
 }};
 
 // What is thrown on the way becomes a Status again.
@@ -54,6 +59,19 @@ void announce(const Task& task, const train::RunPlan& plan, const Job& job) {
             job.slices(), job.slices() == 1 ? "" : "s", plan.seed, job.threads(),
             job.threads() == 1 ? "" : "s", plan.batch,
             plan.resumeStep ? fmt::format(", resuming from step {}", *plan.resumeStep) : "");
+}
+
+// A process that is a server: it trains nothing, and ends with the workers.
+Summary serve(Job& job) {
+  const int workers = static_cast<int>(job.names().size()) - job.servers();
+  ps::Server server({.transport = job.transport(),
+                     .rank = job.rank(),
+                     .servers = job.servers(),
+                     .workers = workers,
+                     .names = job.names(),
+                     .timeout = job.timeout()});
+  throwIfError(server.run());
+  return {};
 }
 
 JobOptions jobOptions(const train::RunPlan& plan) {
@@ -95,7 +113,7 @@ auto runWorkers(const train::RunPlan& plan, const Work& work)
     -> Result<std::invoke_result_t<Work, Job&>> {
   if (plan.strategy == Strategy::kMirrored) return runThreads(plan, work);
   COLLA_TRY_ASSIGN(const auto job, Job::init(jobOptions(plan)));
-  if (job->size() != plan.workers) {
+  if (job->role() == Role::kWorker && job->size() != plan.workers) {
     return {StatusCode::kInvalidArgument,
             fmt::format("{} workers are wanted, but this process was started as one of {}",
                         plan.workers, job->size())};
@@ -124,7 +142,14 @@ Result<Strategy> parseStrategy(std::string_view text) {
     if (text == name) return strategy;
   }
   return {StatusCode::kInvalidArgument,
-          fmt::format("there is no strategy \"{}\": use single, mirrored or allreduce", text)};
+          fmt::format("there is no strategy \"{}\": use single, mirrored, allreduce, ps-sync, "
+                      "ps-async, ps-ssp or hybrid",
+                      text)};
+}
+
+bool hasServers(Strategy strategy) {
+  return strategy == Strategy::kPsSync || strategy == Strategy::kPsAsync ||
+         strategy == Strategy::kPsSsp || strategy == Strategy::kHybrid;
 }
 
 Trainer::Trainer(Task task) : task_(std::move(task)) {}
@@ -134,6 +159,7 @@ Result<Summary> Trainer::run(const TrainOptions& options) {
   COLLA_TRY_ASSIGN(const train::RunPlan plan, planFor(task_, options));
   const train::Interrupt interrupt;
   return runWorkers(plan, [&](Job& job) {
+    if (job.role() == Role::kServer) return serve(job);
     if (job.rank() == 0) announce(task_, plan, job);
     return train::Session(job, task_, plan).run();
   });

@@ -168,19 +168,31 @@ class TorchUpdater final : public Updater {
 
 }  // namespace
 
+double squaresOf(const torch::Tensor& gradient) {
+  const auto count = static_cast<std::size_t>(gradient.is_sparse() ? gradient._values().numel()
+                                                                   : gradient.numel());
+  if (gradient.is_sparse()) {
+    const torch::Tensor values = gradient._values();
+    const auto rows = static_cast<std::size_t>(values.size(0));
+    double sum = 0;
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::size_t width = count / rows;
+      sum += optim::sumOfSquares(std::span(values.const_data_ptr<float>() + row * width, width));
+    }
+    return sum;
+  }
+  if (gradient.scalar_type() == torch::kFloat64) {
+    return optim::sumOfSquares(std::span(gradient.const_data_ptr<double>(), count));
+  }
+  const torch::Tensor floats = gradient.to(torch::kFloat32);
+  return optim::sumOfSquares(std::span(floats.const_data_ptr<float>(), count));
+}
+
 double clipFactorOf(std::span<const torch::Tensor> gradients, double maxNorm) {
   if (maxNorm == 0) return 1;
   double sum = 0;
-  for (const torch::Tensor& given : gradients) {
-    if (!given.defined()) continue;
-    const torch::Tensor gradient = given.is_sparse() ? given._values() : given;
-    const auto count = static_cast<std::size_t>(gradient.numel());
-    if (gradient.scalar_type() == torch::kFloat64) {
-      sum += optim::sumOfSquares(std::span(gradient.const_data_ptr<double>(), count));
-    } else {
-      const torch::Tensor floats = gradient.to(torch::kFloat32);
-      sum += optim::sumOfSquares(std::span(floats.const_data_ptr<float>(), count));
-    }
+  for (const torch::Tensor& gradient : gradients) {
+    if (gradient.defined()) sum += squaresOf(gradient);
   }
   return optim::clipFactor(std::sqrt(sum), maxNorm);
 }

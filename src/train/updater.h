@@ -37,9 +37,11 @@ class Updater {
 };
 
 // What `gradients` are to be multiplied by so that their global norm is at most `maxNorm` (0: no
-// limit): summed in float64 over fixed blocks, in the order of the parameters, of sparse ones over
-// the rows that they have.
+// limit): summed in float64, in the order of the parameters.
 double clipFactorOf(std::span<const torch::Tensor> gradients, double maxNorm);
+
+// Of one gradient: of a sparse one row by row, so that it is the same whoever holds which rows.
+double squaresOf(const torch::Tensor& gradient);
 
 std::unique_ptr<Updater> makeUpdater(const Optimizer& optimizer, std::vector<Parameter> parameters);
 

@@ -65,6 +65,41 @@ struct Lstm : torch::nn::Module {
   torch::nn::Linear out{nullptr};
 };
 
+// A table of which a step touches few rows: a row for each value that some of the pixels can have.
+struct Table : torch::nn::Module {
+  static constexpr std::int64_t kPixels = 20;
+  static constexpr std::int64_t kValues = 64;
+  Table() {
+    table = register_module("table", torch::nn::Embedding(torch::nn::EmbeddingOptions(
+                                                              kPixels * kValues, 6)
+                                                              .sparse(true)));
+    out = register_module("out", torch::nn::Linear(kPixels * 6, 10));
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    const torch::Tensor pixels = x.flatten(1).narrow(1, 300, kPixels);
+    const torch::Tensor rows = (pixels * (kValues - 1)).to(torch::kInt64) +
+                               torch::arange(kPixels, torch::kInt64) * kValues;
+    return out(table(rows).flatten(1));
+  }
+  torch::nn::Embedding table{nullptr};
+  torch::nn::Linear out{nullptr};
+};
+
+class TableModel final : public colla::Model {
+ public:
+  torch::nn::Module& module() override { return *net_; }
+  std::vector<std::string> metrics() const override { return {"accuracy"}; }
+  std::vector<std::string> rowSparse() const override { return {"table.weight"}; }
+  colla::Output compute(const std::vector<torch::Tensor>& batch) override {
+    const torch::Tensor logits = net_->forward(batch.at(0));
+    return {torch::nn::functional::cross_entropy(logits, batch.at(1)),
+            {colla::accuracyOf(logits, batch.at(1))}};
+  }
+
+ private:
+  std::shared_ptr<Table> net_ = std::make_shared<Table>();
+};
+
 // Never comes to the end of its first step.
 struct Endless : torch::nn::Module {
   Endless() { out = register_module("out", torch::nn::Linear(784, 10)); }
@@ -90,6 +125,9 @@ int main(int argc, char** argv) {
   } else if (model == "wide") {
     task.model = [] { return colla::classifier(std::make_shared<Wide>()); };
     task.optimizer = colla::Sgd{.lr = 0.01};
+  } else if (model == "table") {
+    task.model = [] { return std::make_unique<TableModel>(); };
+    task.optimizer = colla::Adam{.lr = 1e-2};
   } else if (model == "endless") {
     task.model = [] { return colla::classifier(std::make_shared<Endless>()); };
   } else if (model == "conv") {

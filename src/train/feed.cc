@@ -1,0 +1,40 @@
+#include "train/feed.h"
+
+#include <algorithm>
+
+#include "colla/error.h"
+
+namespace colla::train {
+
+Feed::Feed(std::shared_ptr<const Dataset> dataset, const data::Order& order, SliceRange slices,
+           Pace pace, std::int64_t first, std::int64_t end)
+    : order_(order), slices_(slices), pace_(pace), batch_(first) {
+  data::LoaderOptions options;
+  options.slices = slices;
+  options.firstStep = first;
+  options.endStep = std::max(first, end);
+  loader_ = valueOrThrow(data::Loader::create(std::move(dataset), order, options));
+}
+
+Batch Feed::next() {
+  if (pace_ != Pace::kNoLoss) return valueOrThrow(loader_->next());
+  if (used_ == kept_.size()) kept_.push_back(valueOrThrow(loader_->next()));
+  return kept_[used_++];
+}
+
+void Feed::advance(std::int64_t step, bool dropped) {
+  if (pace_ == Pace::kSteps) {
+    // What others did meanwhile is theirs.
+    for (++batch_; batch_ < step; ++batch_) {
+      for (int slice = slices_.begin; slice < slices_.end; ++slice) valueOrThrow(loader_->next());
+    }
+    return;
+  }
+  used_ = 0;
+  if (pace_ == Pace::kNoLoss && dropped) return;
+  kept_.clear();
+  ++batch_;
+  waits_ = pace_ == Pace::kNoLoss && position().batch == 0;
+}
+
+}  // namespace colla::train

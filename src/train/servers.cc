@@ -1,0 +1,440 @@
+#include "train/servers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "checkpoint/restore.h"
+#include "colla/error.h"
+#include "train/tensors.h"
+
+namespace colla::train {
+namespace {
+
+ps::Entry entryOf(const Parameter& parameter, ps::Kind kind, int order) {
+  return {.name = parameter.name,
+          .kind = kind,
+          .type = dataTypeOf(parameter.tensor, parameter.name),
+          .shape = parameter.tensor.sizes().vec(),
+          .order = order};
+}
+
+// The order in which backward is expected to have gradients: the last parameters first.
+Servers::Tensors inOrderOfBackward(Servers::Tensors tensors) {
+  std::ranges::reverse(tensors.parameters);
+  const auto middle = tensors.orders.begin() + static_cast<std::ptrdiff_t>(tensors.parameters.size());
+  std::reverse(tensors.orders.begin(), middle);
+  return tensors;
+}
+
+std::vector<std::size_t> widthsOf(std::span<const Parameter> tables) {
+  std::vector<std::size_t> widths;
+  for (const Parameter& table : tables) {
+    if (table.tensor.scalar_type() != torch::kFloat32 || table.tensor.dim() < 1 ||
+        table.tensor.numel() == 0) {
+      throw Error(StatusCode::kInvalidArgument,
+                  fmt::format("parameter \"{}\" can't have gradients of rows: it is no float32 "
+                              "matrix",
+                              table.name));
+    }
+    widths.push_back(static_cast<std::size_t>(table.tensor.numel() / table.tensor.size(0)));
+  }
+  return widths;
+}
+
+ps::ClientOptions clientOptions(Job& job) {
+  return {.transport = job.transport(),
+          .rank = job.rank(),
+          .workers = job.size(),
+          .servers = job.servers(),
+          .names = job.names(),
+          .timeout = job.timeout()};
+}
+
+}  // namespace
+
+Servers::Servers(Job& job, const SliceMap& map, Tensors tensors, const ServerPlan& plan)
+    : job_(job),
+      range_(map.range(job.rank())),
+      tensors_(inOrderOfBackward(std::move(tensors))),
+      floats_(map.subtrees(job.rank()), DataType::kFloat32),
+      doubles_(map.subtrees(job.rank()), DataType::kFloat64),
+      pointers_(static_cast<std::size_t>(floats_.buffers())),
+      rows_(map, job.rank(), widthsOf(tensors_.tables)),
+      next_(range_.begin) {
+  ps::Declaration declaration;
+  for (std::size_t i = 0; i < tensors_.parameters.size(); ++i) {
+    declaration.entries.push_back(
+        entryOf(tensors_.parameters[i], ps::Kind::kParameter, tensors_.orders[i]));
+  }
+  for (std::size_t i = 0; i < tensors_.tables.size(); ++i) {
+    declaration.entries.push_back(entryOf(tensors_.tables[i], ps::Kind::kRows,
+                                          tensors_.orders[tensors_.parameters.size() + i]));
+    fresh_.emplace_back(static_cast<std::size_t>(tensors_.tables[i].tensor.size(0)), 0);
+  }
+  for (const Parameter& buffer : tensors_.buffers) {
+    const bool floating = buffer.tensor.is_floating_point();
+    declaration.entries.push_back(
+        entryOf(buffer, floating ? ps::Kind::kMean : ps::Kind::kCopy, 0));
+  }
+  if (tensors_.numbers > 0) {
+    declaration.entries.push_back({.name = "numbers",
+                                   .kind = ps::Kind::kSum,
+                                   .type = DataType::kFloat64,
+                                   .shape = {static_cast<std::int64_t>(tensors_.numbers)}});
+  }
+  declaration.layout = {.servers = job.servers(), .partitions = plan.partitions};
+  declaration.optimizer = plan.optimizer;
+  declaration.policy = plan.policy;
+  declaration.clipNorm = plan.clipNorm;
+  for (int worker = 0; worker < map.workers(); ++worker) {
+    declaration.firstSlices.push_back(map.range(worker).begin);
+  }
+  declaration.firstSlices.push_back(map.slices());
+
+  client_ = valueOrThrow(ps::Client::connect(clientOptions(job), std::move(declaration)));
+  if (job.rank() == 0) snapshots_.emplace(clientOptions(job), client_->layout());
+  for (int i = floats_.partials(); i < floats_.buffers(); ++i) {
+    levels_.emplace_back(client_->layout().areaBytes());
+  }
+  const auto& layout = client_->layout();
+  present_.resize(layout.entries().size());
+  seen_.resize(layout.entries().size());
+  blocksOf_.resize(layout.entries().size());
+  missing_.resize(layout.blocks().size());
+  for (std::size_t block = 0; block < layout.blocks().size(); ++block) {
+    for (const ps::Piece& piece : layout.blocks()[block].pieces) {
+      blocksOf_[piece.entry].push_back(static_cast<int>(block));
+    }
+  }
+  for (int i = 0; i < firstTable(); ++i) moveIn(tensors_.parameters[i].tensor, i);
+  for (std::size_t i = 0; i < tensors_.buffers.size(); ++i) {
+    moveIn(tensors_.buffers[i].tensor, firstBuffer() + static_cast<int>(i));
+  }
+  std::vector<std::pair<int, torch::Tensor>> trained;
+  for (int i = 0; i < firstTable(); ++i) trained.emplace_back(i, tensors_.parameters[i].tensor);
+  for (std::size_t i = 0; i < tensors_.tables.size(); ++i) {
+    trained.emplace_back(firstTable() + static_cast<int>(i), tensors_.tables[i].tensor);
+  }
+  hooks_.emplace(std::move(trained),
+                 [this](int entry, const torch::Tensor& gradient) { take(entry, gradient); });
+}
+
+Servers::~Servers() = default;
+
+// The tensor's memory becomes its place in the area.
+void Servers::moveIn(const torch::Tensor& tensor, int entry) {
+  const torch::NoGradGuard noGrad;
+  std::byte* const place = client_->area().data() + client_->layout().offsetOf(entry);
+  torch::Tensor inArea = torch::from_blob(place, tensor.sizes(), tensor.scalar_type());
+  inArea.copy_(tensor.detach());
+  torch::Tensor(tensor).set_data(inArea);
+}
+
+std::string Servers::slotName(int entry, int slot) const {
+  return fmt::format("{}/{}", client_->layout().entries()[entry].name,
+                     client_->slotNames()[slot].name);
+}
+
+bool Servers::updates(const std::string& name) const {
+  const std::string entry = name.substr(0, name.rfind('/'));
+  const auto entries = client_->layout().entries().first(static_cast<std::size_t>(firstBuffer()));
+  return std::ranges::find(entries, entry, &ps::Entry::name) != entries.end();
+}
+
+std::int64_t Servers::waitForOthers() {
+  const ps::Turn turn = valueOrThrow(client_->waitForOthers());
+  ++turn_;
+  return turn.step;
+}
+
+void Servers::start(std::int64_t step, std::span<const checkpoint::TensorView> saved) {
+  const auto& layout = client_->layout();
+  std::vector<checkpoint::TensorView> optimizer;
+  for (const checkpoint::TensorView& view : saved) {
+    if (updates(view.name)) optimizer.push_back(view);
+  }
+  if (job_.rank() == 0) {
+    std::vector<std::int64_t> steps(layout.entries().size());
+    // Slots as whole tensors first: a checkpoint knows nothing of blocks.
+    std::vector<std::vector<std::byte>> memory;
+    std::vector<std::vector<std::span<std::byte>>> slots(layout.entries().size());
+    std::vector<checkpoint::Target> targets;
+    for (int entry = 0; entry < firstBuffer() && !optimizer.empty(); ++entry) {
+      const ps::Entry& e = layout.entries()[entry];
+      targets.push_back({e.name + "/step", DataType::kInt64, {},
+                         std::as_writable_bytes(std::span(&steps[entry], 1))});
+      for (int slot = 0; slot < client_->slots(); ++slot) {
+        memory.emplace_back(e.bytes());
+        slots[entry].emplace_back(memory.back());
+        targets.push_back({slotName(entry, slot), e.type, e.shape, slots[entry].back()});
+      }
+    }
+    if (!optimizer.empty()) throwIfError(checkpoint::restore(optimizer, targets));
+    for (int block = 0; block < static_cast<int>(layout.blocks().size()); ++block) {
+      const ps::Block& b = layout.blocks()[block];
+      throwIfError(client_->fill(block, -1, client_->area().subspan(b.offset, b.bytes)));
+      for (int slot = 0; slot < client_->slots() && !optimizer.empty(); ++slot) {
+        std::vector<std::byte> bytes(b.bytes);
+        for (const ps::Piece& piece : b.pieces) {
+          if (slots[piece.entry].empty()) continue;
+          const std::size_t size = sizeOf(layout.entries()[piece.entry].type);
+          std::memcpy(bytes.data() + piece.offset - b.offset,
+                      slots[piece.entry][slot].data() + piece.begin * size, piece.count * size);
+        }
+        throwIfError(client_->fill(block, slot, bytes));
+      }
+    }
+    for (int part = 0; part < static_cast<int>(layout.partitions().size()); ++part) {
+      const ps::Partition& p = layout.partitions()[part];
+      const std::size_t width = layout.entries()[p.entry].width();
+      const std::size_t first = static_cast<std::size_t>(p.begin) * width;
+      const std::size_t count = static_cast<std::size_t>(p.end - p.begin) * width;
+      const torch::Tensor& table = tensors_.tables[p.entry - firstTable()].tensor;
+      throwIfError(client_->fillRows(part, -1, 0, {table.const_data_ptr<float>() + first, count}));
+      for (int slot = 0; slot < client_->slots() && !optimizer.empty(); ++slot) {
+        const auto* values = reinterpret_cast<const float*>(slots[p.entry][slot].data());
+        throwIfError(client_->fillRows(part, slot, 0, {values + first, count}));
+      }
+    }
+    throwIfError(client_->start(step, steps));
+  }
+  valueOrThrow(client_->begin());
+  ++turn_;
+}
+
+void Servers::beginSlice(int slice) {
+  COLLA_CHECK(!slice_ && slice == next_ && slice < range_.end);
+  if (slice == range_.begin) {
+    const auto& blocks = client_->layout().blocks();
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      missing_[i] = static_cast<int>(blocks[i].pieces.size());
+    }
+    std::ranges::fill(present_, 0);
+  }
+  slice_ = slice;
+  seen_.assign(seen_.size(), false);
+}
+
+void Servers::take(int entry, const torch::Tensor& gradient) {
+  const ps::Entry& e = client_->layout().entries()[entry];
+  const auto refuse = [&](std::string_view why) {
+    throw Error(StatusCode::kInvalidArgument, fmt::format("parameter \"{}\" {}", e.name, why));
+  };
+  if (!slice_) refuse("got a gradient outside of a step");
+  if (seen_[entry]) {
+    refuse("got two gradients in one slice: add up the losses and call backward() once");
+  }
+  if (entry >= firstTable()) return takeRows(entry - firstTable(), gradient);
+  const torch::Tensor dense = (gradient.is_sparse() ? gradient.to_dense() : gradient).contiguous();
+  if (dense.sizes() != torch::IntArrayRef(e.shape) || dataTypeOf(dense, e.name) != e.type) {
+    refuse("got a gradient of another shape or type than its own");
+  }
+  present_[entry] = 1;
+  add(entry, dense.data_ptr());
+}
+
+void Servers::takeRows(int table, const torch::Tensor& gradient) {
+  const Parameter& target = tensors_.tables[table];
+  if (!gradient.is_sparse() || gradient.sparse_dim() != 1 ||
+      gradient.scalar_type() != torch::kFloat32 || gradient.sizes() != target.tensor.sizes()) {
+    throw Error(StatusCode::kInvalidArgument,
+                fmt::format("parameter \"{}\" was said to get sparse gradients of rows, but got "
+                            "another one",
+                            target.name));
+  }
+  const torch::Tensor indices = gradient._indices().contiguous();
+  const torch::Tensor values = gradient._values().contiguous();
+  rows_.add(table, *slice_,
+            {indices.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(indices.numel())},
+            {values.const_data_ptr<float>(), static_cast<std::size_t>(values.numel())});
+  if (indices.numel() > 0) present_[firstTable() + table] = 1;
+}
+
+std::span<std::byte* const> Servers::buffersOf(int entry) {
+  const std::size_t offset = client_->layout().offsetOf(entry);
+  for (int i = 0; i < floats_.buffers(); ++i) {
+    std::byte* const memory = i < floats_.partials()
+                                  ? client_->partial(i).data()
+                                  : levels_[i - floats_.partials()].bytes().data();
+    pointers_[i] = memory + offset;
+  }
+  return pointers_;
+}
+
+// One slice's values. A block whose last slice is in leaves at once.
+void Servers::add(int entry, const void* values) {
+  const ps::Entry& e = client_->layout().entries()[entry];
+  if (e.kind == ps::Kind::kCopy) {
+    for (int i = 0; i < floats_.partials(); ++i) {
+      std::memcpy(buffersOf(entry)[i], values, e.bytes());
+    }
+  } else {
+    (e.type == DataType::kFloat64 ? doubles_ : floats_)
+        .add(*slice_, buffersOf(entry), values, e.count());
+  }
+  seen_[entry] = true;
+  if (*slice_ + 1 < range_.end) return;
+  for (const int block : blocksOf_[entry]) {
+    if (--missing_[block] == 0) client_->push(block);
+  }
+}
+
+void Servers::addZeros(int entry) {
+  const ps::Entry& e = client_->layout().entries()[entry];
+  if (e.kind != ps::Kind::kCopy) {
+    (e.type == DataType::kFloat64 ? doubles_ : floats_)
+        .addZeros(*slice_, buffersOf(entry), e.count());
+  }
+  seen_[entry] = true;
+  if (*slice_ + 1 < range_.end) return;
+  for (const int block : blocksOf_[entry]) {
+    if (--missing_[block] == 0) client_->push(block);
+  }
+}
+
+void Servers::addBuffer(int buffer, const torch::Tensor& value, bool changed) {
+  const int entry = firstBuffer() + buffer;
+  if (changed) present_[entry] = 1;
+  add(entry, value.contiguous().data_ptr());
+}
+
+void Servers::addNumbers(std::span<const double> numbers) {
+  COLLA_CHECK(numbers.size() == tensors_.numbers);
+  present_[numbersEntry()] = 1;
+  add(numbersEntry(), numbers.data());
+}
+
+void Servers::endSlice() {
+  COLLA_CHECK(slice_.has_value());
+  const auto entries = client_->layout().entries();
+  for (int entry = 0; entry < static_cast<int>(entries.size()); ++entry) {
+    if (!seen_[entry] && entries[entry].kind != ps::Kind::kRows) addZeros(entry);
+  }
+  slice_.reset();
+  ++next_;
+}
+
+Servers::End Servers::finish(ps::Finish finish) {
+  if (finish.empty) {
+    std::ranges::fill(present_, 0);
+  } else {
+    COLLA_CHECK(next_ == range_.end);
+    const auto partials = rows_.takePartials();
+    for (std::size_t table = 0; table < partials.size(); ++table) {
+      client_->pushRows(firstTable() + static_cast<int>(table), partials[table]);
+    }
+  }
+  next_ = range_.begin;
+  finish.present = present_;
+  const ps::Turn turn = valueOrThrow(client_->finish(finish));
+  ++turn_;
+  std::span<const double> numbers;
+  if (tensors_.numbers > 0) {
+    numbers = {reinterpret_cast<const double*>(client_->area().data() +
+                                               client_->layout().offsetOf(numbersEntry())),
+               tensors_.numbers};
+  }
+  return {turn, numbers};
+}
+
+void Servers::refresh(const torch::Tensor& table, const torch::Tensor& rows) {
+  const auto found = std::ranges::find_if(tensors_.tables, [&](const Parameter& known) {
+    return known.tensor.const_data_ptr() == table.const_data_ptr();
+  });
+  if (found == tensors_.tables.end()) return;
+  const auto number = static_cast<std::size_t>(found - tensors_.tables.begin());
+  const torch::Tensor wanted = rows.to(torch::kInt64).contiguous();
+  std::vector<std::int64_t> stale;
+  for (const std::int64_t row : std::span(wanted.const_data_ptr<std::int64_t>(),
+                                          static_cast<std::size_t>(wanted.numel()))) {
+    if (row < 0 || row >= found->tensor.size(0)) continue;  // libtorch's own error is coming.
+    if (std::exchange(fresh_[number][static_cast<std::size_t>(row)], turn_) != turn_) {
+      stale.push_back(row);
+    }
+  }
+  if (stale.empty()) return;
+  const std::size_t width =
+      client_->layout().entries()[firstTable() + static_cast<int>(number)].width();
+  std::vector<float> values(stale.size() * width);
+  throwIfError(client_->pullRows(firstTable() + static_cast<int>(number), stale, values));
+  auto* const memory = static_cast<float*>(found->tensor.data_ptr());
+  for (std::size_t i = 0; i < stale.size(); ++i) {
+    std::copy_n(values.data() + i * width, width,
+                memory + static_cast<std::size_t>(stale[i]) * width);
+  }
+}
+
+void Servers::refreshAll() {
+  for (const Parameter& table : tensors_.tables) {
+    constexpr std::int64_t kAtOnce = 65536;
+    for (std::int64_t first = 0; first < table.tensor.size(0); first += kAtOnce) {
+      const std::int64_t end = std::min(first + kAtOnce, table.tensor.size(0));
+      refresh(table.tensor, torch::arange(first, end, torch::kInt64));
+    }
+  }
+}
+
+std::int64_t Servers::takeSnapshot() { return valueOrThrow(snapshots_->take()); }
+
+Result<std::shared_ptr<const Servers::Copy>> Servers::readSnapshot() {
+  const auto& layout = client_->layout();
+  auto copy = std::make_shared<Copy>();
+  COLLA_TRY_ASSIGN(const auto steps, snapshots_->steps());
+  const auto whole = [&](int entry, int slot) -> Result<std::span<std::byte>> {
+    const ps::Entry& e = layout.entries()[entry];
+    const std::span<std::byte> bytes = copy->memory.emplace_back(e.bytes());
+    for (const ps::Partition& part : layout.partitionsOf(entry)) {
+      const std::size_t width = e.width();
+      const auto number = static_cast<int>(&part - layout.partitions().data());
+      COLLA_TRY(snapshots_->readRows(
+          number, slot, 0,
+          {reinterpret_cast<float*>(bytes.data()) + static_cast<std::size_t>(part.begin) * width,
+           static_cast<std::size_t>(part.end - part.begin) * width}));
+    }
+    return bytes;
+  };
+  // Blocks hold pieces of several tensors: read once, then dealt out.
+  std::vector<std::vector<std::span<std::byte>>> tensors(layout.entries().size());
+  for (int entry = 0; entry < numbersEntry(); ++entry) {
+    const int slots = entry < firstBuffer() ? client_->slots() : 0;
+    for (int slot = -1; slot < slots; ++slot) {
+      COLLA_TRY_ASSIGN(tensors[entry].emplace_back(), whole(entry, slot));
+    }
+  }
+  for (int block = 0; block < static_cast<int>(layout.blocks().size()); ++block) {
+    const ps::Block& b = layout.blocks()[block];
+    for (int slot = -1; slot < client_->slots(); ++slot) {
+      std::vector<std::byte> bytes(b.bytes);
+      COLLA_TRY(snapshots_->readBlock(block, slot, bytes));
+      for (const ps::Piece& piece : b.pieces) {
+        if (static_cast<std::size_t>(slot + 1) >= tensors[piece.entry].size()) continue;
+        const std::size_t size = sizeOf(layout.entries()[piece.entry].type);
+        std::memcpy(tensors[piece.entry][slot + 1].data() + piece.begin * size,
+                    bytes.data() + piece.offset - b.offset, piece.count * size);
+      }
+    }
+  }
+  for (int entry = 0; entry < numbersEntry(); ++entry) {
+    const ps::Entry& e = layout.entries()[entry];
+    auto& part = entry < firstBuffer() ? copy->parameters : copy->buffers;
+    part.push_back({e.name, e.type, e.shape, tensors[entry][0]});
+    if (entry >= firstBuffer()) continue;
+    auto& step = copy->memory.emplace_back(sizeof(std::int64_t));
+    std::memcpy(step.data(), &steps[entry], sizeof(std::int64_t));
+    copy->optimizer.push_back({e.name + "/step", DataType::kInt64, {}, step});
+    for (int slot = 0; slot < client_->slots(); ++slot) {
+      copy->optimizer.push_back(
+          {slotName(entry, slot), e.type, e.shape, tensors[entry][slot + 1]});
+    }
+  }
+  return std::shared_ptr<const Copy>(std::move(copy));
+}
+
+ps::Statistics Servers::statistics() { return valueOrThrow(client_->statistics()); }
+
+void Servers::leave() { throwIfError(client_->leave()); }
+
+}  // namespace colla::train

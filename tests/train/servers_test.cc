@@ -1,0 +1,150 @@
+// Strategies with parameter servers: real processes, what they leave, and what they survive.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/source.h"
+#include "train/runs.h"
+
+namespace colla::train {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Words joined(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+class ServersTest : public ::testing::Test {
+ protected:
+  // Trains in a directory of its own, which it returns.
+  std::string train(const std::string& model, const Words& words) {
+    const std::string directory = scratch_.at("run" + std::to_string(runs_++));
+    last_ = runProgram(joined(smallRun(model, directory, {"--no-eval"}), words));
+    EXPECT_EQ(last_.code, 0) << last_.err;
+    return directory;
+  }
+
+  const Scratch scratch_;
+  int runs_ = 0;
+  Ended last_;
+};
+
+const Words kEveryStep = {"--steps", "14", "--save-every", "1", "--keep", "all"};
+
+class ServerBitsTest : public ServersTest, public ::testing::WithParamInterface<std::string> {};
+
+// Adam with dropout; BatchNorm with momentum; a table of rows with Adam. The 13th step has fewer
+// samples than slices.
+TEST_P(ServerBitsTest, AreThoseOfASingleProcess) {
+  const Words clipped = joined(kEveryStep, {"--clip-norm", "1.5"});
+  const std::string single = train(GetParam(), joined(clipped, {"--strategy", "single"}));
+  std::vector<Words> others = {
+      {"--strategy", "ps-sync", "--np", "1", "--ps", "1"},
+      {"--strategy", "ps-sync", "--np", "3", "--ps", "2"},
+      {"--strategy", "ps-ssp", "--np", "2", "--staleness", "0"},
+  };
+  if (GetParam() == "table") {
+    others.push_back({"--strategy", "allreduce", "--np", "2"});
+    others.push_back({"--strategy", "hybrid", "--np", "2", "--ps", "1"});
+    others.push_back({"--strategy", "hybrid", "--np", "3", "--ps", "2", "--partitions", "5"});
+  }
+  for (const Words& words : others) {
+    const std::string other = train(GetParam(), joined(clipped, words));
+    for (int step = 0; step <= 14; ++step) {
+      ASSERT_EQ(differencesAt(single, other, step), "") << ::testing::PrintToString(words);
+    }
+  }
+}
+
+TEST_P(ServerBitsTest, HoldAcrossAResume) {
+  const std::string whole =
+      train(GetParam(), {"--steps", "14", "--strategy", "ps-sync", "--np", "2"});
+  const std::string strategy = GetParam() == "table" ? "hybrid" : "allreduce";
+  for (const auto& [before, after] : std::vector<std::pair<Words, Words>>{
+           {{"--strategy", "ps-sync", "--np", "2", "--ps", "2"}, {"--strategy", "single"}},
+           {{"--strategy", strategy, "--np", "2"}, {"--strategy", "ps-sync", "--np", "3"}},
+           {{"--strategy", "ps-ssp", "--np", "2"}, {"--strategy", strategy, "--np", "2"}}}) {
+    const std::string directory = train(GetParam(), joined({"--steps", "7"}, before));
+    last_ = runProgram(joined(smallRun(GetParam(), directory, {"--no-eval"}),
+                              joined({"--steps", "14", "--resume"}, after)));
+    EXPECT_EQ(last_.code, 0) << last_.err;
+    EXPECT_EQ(differencesAt(whole, directory, 14), "") << ::testing::PrintToString(after);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ServerBitsTest, ::testing::Values("mlp", "conv", "table"),
+                         [](const auto& test) { return test.param; });
+
+TEST_F(ServersTest, AsyncMakesAsManyUpdatesAsWantedAndTellsTheirStaleness) {
+  const std::string directory =
+      train("table", {"--strategy", "ps-async", "--np", "3", "--ps", "2", "--steps", "25"});
+  EXPECT_THAT(last_.err, HasSubstr("25 gradients taken, 0 dropped"));
+  EXPECT_TRUE(checkpoint::Source::open(directory + "@25").ok());
+}
+
+TEST_F(ServersTest, AnEpochOfAsyncHasAnUpdateForEveryWorkersShare) {
+  // 13 batches of 4 slices; the last has 2 samples, so two of the slices have none.
+  const std::string directory = train("mlp", {"--strategy", "ps-async", "--np", "4"});
+  EXPECT_THAT(last_.err, HasSubstr("50 gradients taken"));
+  EXPECT_TRUE(checkpoint::Source::open(directory + "@50").ok());
+}
+
+TEST_F(ServersTest, SspHoldsAWorkerBack) {
+  train("mlp", {"--strategy", "ps-ssp", "--np", "2", "--staleness", "3", "--steps", "20"});
+  EXPECT_THAT(last_.err, HasSubstr("20 gradients taken"));
+}
+
+TEST_F(ServersTest, RequeuedSamplesAreAllTrained) {
+  const std::string json = scratch_.at("steps.json");
+  train("mlp", {"--strategy", "ps-sync", "--np", "3", "--backup", "1", "--requeue-dropped",
+                "--epochs", "2"});
+  const auto statistics = last_.err.find("gradients taken");
+  ASSERT_NE(statistics, std::string::npos) << last_.err;
+  // Each of three workers brings each of its 13 batches of two epochs once, however often some were
+  // dropped before.
+  EXPECT_THAT(last_.err, HasSubstr("78 gradients taken")) << last_.err;
+}
+
+TEST_F(ServersTest, WhatMakesNoSenseIsRefused) {
+  const auto refused = [&](const Words& words) {
+    const Ended ended = runProgram(joined(smallRun("mlp", scratch_.at("x"), {}), words));
+    EXPECT_EQ(ended.code, 2) << ended.err;
+    return ended.err;
+  };
+  EXPECT_THAT(refused({"--strategy", "ps-sync", "--np", "2", "--backup", "2"}),
+              HasSubstr("--backup is 2"));
+  EXPECT_THAT(refused({"--strategy", "allreduce", "--np", "2", "--backup", "1"}),
+              HasSubstr("--backup is for --strategy ps-sync"));
+  EXPECT_THAT(refused({"--strategy", "ps-sync", "--np", "2", "--staleness", "1"}),
+              HasSubstr("--staleness is for --strategy ps-ssp"));
+  EXPECT_THAT(refused({"--strategy", "ps-sync", "--np", "2", "--max-staleness", "1"}),
+              HasSubstr("--max-staleness is for"));
+  EXPECT_THAT(refused({"--np", "2", "--ps", "1"}), HasSubstr("--ps is for"));
+  EXPECT_THAT(refused({"--strategy", "ps-sync", "--np", "2", "--ps", "0"}), HasSubstr("--ps is 0"));
+  EXPECT_THAT(refused({"--strategy", "ps-sync", "--np", "2", "--backup", "some"}),
+              HasSubstr("\"some\""));
+  EXPECT_THAT(refused({"--strategy", "ps-sync", "--np", "3", "--replicas-to-aggregate", "4"}),
+              HasSubstr("--replicas-to-aggregate is 4"));
+}
+
+TEST_F(ServersTest, HybridWithoutATableSaysSo) {
+  const Ended ended = runProgram(joined(smallRun("mlp", scratch_.at("x"), {}),
+                                        {"--strategy", "hybrid", "--np", "2", "--steps", "2"}));
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.err, HasSubstr("no table with sparse gradients"));
+}
+
+TEST_F(ServersTest, TensorFlowsNamesWork) {
+  train("mlp", {"--strategy", "ps-sync", "--total_num_replicas", "3", "--replicas_to_aggregate",
+                "2", "--steps", "6"});
+  EXPECT_THAT(last_.err, HasSubstr("3 workers"));
+}
+
+}  // namespace
+}  // namespace colla::train
