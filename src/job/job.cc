@@ -135,13 +135,14 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
                                                                .name = rendezvous::toString(id),
                                                                .identity = job::storeIdentity()},
                                                               deadline));
-    // What came of the defaults counts too: bits depend on it.
+    // What came of the defaults counts too: bits depend on it. Servers don't compute with threads, so
+    // in a job that has some, workers compare them when they declare what they train.
     const transport::Identity identity{
         .colla = std::string(version()),
         .torch = jobOptions.torchVersion,
         .cpu = job::cpuFeatures(),
         .settings = fmt::format("{}threads in use={}\nslices in use={}\n", config.sharedText(),
-                                place.role == Role::kWorker ? state->threads : 0, state->slices)};
+                                place.servers == 0 ? state->threads : 0, state->slices)};
     COLLA_TRY_ASSIGN(state->connection,
                      job::connect(config, place, wire, secret, identity, *state->store, deadline));
   }

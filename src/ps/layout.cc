@@ -68,10 +68,13 @@ std::size_t Entry::count() const {
 }
 
 Result<Layout> Layout::make(std::vector<Entry> entries, const Options& options) {
-  if (options.servers < 1 || options.partitions < 0) {
+  constexpr int kMost = 1'000'000;
+  if (options.servers < 1 || options.servers > kMost || options.partitions < 0 ||
+      options.partitions > kMost) {
     return {StatusCode::kInvalidArgument,
-            fmt::format("{} servers and {} partitions: there must be at least one server",
-                        options.servers, options.partitions)};
+            fmt::format("{} servers and {} partitions of a table: there must be at least one "
+                        "server, and not more than {} of either",
+                        options.servers, options.partitions, kMost)};
   }
   for (const Entry& entry : entries) COLLA_TRY(check(entry));
   return Layout(std::move(entries), options);

@@ -44,8 +44,8 @@ Status Server::declare(const Asked& from) {
     job_ = std::move(declaration);
     declaration_ = text;
   } else if (text != declaration_) {
-    return wrong("{} declares another model, optimizer or policy than those before it: all workers "
-                 "must run the same program with the same flags",
+    return wrong("{} declares another model, optimizer, policy or number of threads than those "
+                 "before it: all workers must run the same program with the same flags",
                  nameOf(from.peer));
   }
   workers_[from.peer].declared = true;

@@ -57,7 +57,8 @@ std::string encode(const Declaration& declaration) {
                      {"staleness", policy.staleness},
                      {"limit", policy.limit.value_or(-1)},
                      {"clip_norm", declaration.clipNorm},
-                     {"first_slices", declaration.firstSlices}};
+                     {"first_slices", declaration.firstSlices},
+                     {"threads", declaration.threads}};
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
@@ -84,6 +85,7 @@ Result<Declaration> decodeDeclaration(std::string_view text) {
     if (limit >= 0) policy.limit = limit;
     declaration.clipNorm = json.at("clip_norm");
     declaration.firstSlices = json.at("first_slices").get<std::vector<int>>();
+    declaration.threads = json.at("threads");
     return declaration;
   } catch (const Json::exception& error) {
     return {StatusCode::kInvalidArgument, fmt::format("a damaged declaration: {}", error.what())};

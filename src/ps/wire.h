@@ -93,6 +93,7 @@ struct Declaration {
   PolicyOptions policy;
   double clipNorm = 0;
   std::vector<int> firstSlices;  // SliceMap::of().
+  int threads = 0;               // Of each worker: bits depend on it.
 };
 std::string encode(const Declaration& declaration);
 // kInvalidArgument with what is wrong.

@@ -89,6 +89,7 @@ Servers::Servers(Job& job, const SliceMap& map, Tensors tensors, const ServerPla
   declaration.optimizer = plan.optimizer;
   declaration.policy = plan.policy;
   declaration.clipNorm = plan.clipNorm;
+  declaration.threads = job.threads();
   for (int worker = 0; worker < map.workers(); ++worker) {
     declaration.firstSlices.push_back(map.range(worker).begin);
   }

@@ -36,6 +36,39 @@ TEST_P(TransportConformance, EverySizeBothWays) {
   });
 }
 
+TEST_P(TransportConformance, WaitsForAnyOfSeveral) {
+  start(3);
+  std::latch seen(1);
+  run([&](int self) {
+    const Bytes data = pattern(10, 1);
+    if (self == 1) {
+      EXPECT_TRUE(send(peer(1), 0, envelope(1, 0), data).ok());
+      return;
+    }
+    if (self == 2) {
+      seen.wait();
+      EXPECT_TRUE(send(peer(2), 0, envelope(1, 0), data).ok());
+      return;
+    }
+    Bytes first(10);
+    Bytes second(10);
+    Request fromFirst;
+    Request fromSecond;
+    peer(0).recv(1, envelope(1, 0), first, fromFirst);
+    peer(0).recv(2, envelope(1, 0), second, fromSecond);
+    const std::vector<Request*> both = {&fromSecond, &fromFirst};
+    EXPECT_TRUE(peer(0).waitAny(both, patience()));
+    EXPECT_TRUE(fromFirst.done());
+    // Nothing is withdrawn when the time is over.
+    const std::vector<Request*> other = {&fromSecond};
+    EXPECT_FALSE(peer(0).waitAny(other, Deadline::after(std::chrono::milliseconds(1))));
+    EXPECT_FALSE(fromSecond.done());
+    seen.count_down();
+    EXPECT_TRUE(peer(0).waitAny(other, patience()));
+    EXPECT_TRUE(first == data && second == data);
+  });
+}
+
 TEST_P(TransportConformance, ToItself) {
   start(2);
   for (std::uint32_t i = 0; i < std::size(kSizes); ++i) {
