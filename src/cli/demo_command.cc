@@ -27,8 +27,11 @@ constexpr int kSignalled = 128;
 struct Way {
   std::string_view strategy;
   int workers;
+  bool exact = true;  // It promises the same bits.
 };
-constexpr std::array kWays = {Way{"single", 1}, Way{"mirrored", 2}, Way{"allreduce", 2}};
+// Hybrid is for models with tables, which the demo's has not.
+constexpr std::array kWays = {Way{"single", 1},  Way{"mirrored", 2}, Way{"allreduce", 2},
+                              Way{"ps-sync", 2}, Way{"ps-ssp", 2},   Way{"ps-async", 2, false}};
 
 // What a way brought.
 struct Row {
@@ -70,9 +73,10 @@ void printTable(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     fmt::print("{:10} {:>7} {:>8.2f} {:>10.0f} {:>9.4f}  {}\n", row.way.strategy, row.way.workers,
                row.seconds, row.rate, row.accuracy,
-               !row.equal   ? "(the others are compared with these)"
-               : *row.equal ? "equal, every bit"
-                            : "DIFFERENT");
+               !row.way.exact ? "others: it applies gradients as they come"
+               : !row.equal   ? "(the others are compared with these)"
+               : *row.equal   ? "equal, every bit"
+                              : "DIFFERENT");
   }
 }
 
@@ -80,8 +84,8 @@ void printTable(const std::vector<Row>& rows) {
 
 int demoCommand(const Arguments& arguments) {
   CLI::App app(
-      "Trains one model with every strategy there is, proves that the weights are equal in every\n"
-      "bit, and shows speed and accuracy in a table:\n"
+      "Trains one model with every strategy, proves that the weights are equal in every bit where\n"
+      "that is promised, and shows speed and accuracy in a table:\n"
       "colla demo [flags]",
       kName);
   app.footer(
@@ -125,7 +129,7 @@ int demoCommand(const Arguments& arguments) {
     Status status = exitCode.status();
     if (status.ok() && *exitCode != 0) return *exitCode;  // It has said why.
     if (status.ok()) status = readTotals(json, row);
-    if (status.ok() && !rows.empty()) {
+    if (status.ok() && !rows.empty() && way.exact) {
       const auto equal = sameBits(scratch->path(std::string(kWays.front().strategy)), directory);
       status = equal.status();
       if (equal.ok()) row.equal = *equal;
@@ -139,7 +143,7 @@ int demoCommand(const Arguments& arguments) {
   printTable(rows);
   const bool equal =
       std::ranges::all_of(rows, [](const Row& row) { return row.equal.value_or(true); });
-  fmt::print("\n{}\n", equal ? "equal: every strategy gave the same bits"
+  fmt::print("\n{}\n", equal ? "equal: every strategy that promises it gave the same bits"
                              : "different: the strategies did not give the same bits");
   return equal ? 0 : kExitFailure;
 }

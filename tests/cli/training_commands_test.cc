@@ -190,7 +190,10 @@ TEST_F(DemoTest, ProvesTheBitsEqual) {
                       "single +1 +[0-9.]+ +[0-9]+ +[0-9.]+ .*\n"
                       "mirrored +2 +[0-9.]+ +[0-9]+ +[0-9.]+ +equal, every bit\n"
                       "allreduce +2 +[0-9.]+ +[0-9]+ +[0-9.]+ +equal, every bit\n"
-                      "\nequal: every strategy gave the same bits\n"))
+                      "ps-sync +2 +[0-9.]+ +[0-9]+ +[0-9.]+ +equal, every bit\n"
+                      "ps-ssp +2 +[0-9.]+ +[0-9]+ +[0-9.]+ +equal, every bit\n"
+                      "ps-async +2 +[0-9.]+ +[0-9]+ +[0-9.]+ +others: .*\n"
+                      "\nequal: every strategy that promises it gave the same bits\n"))
       << outcome.out;
   EXPECT_THAT(outcome.error, IsEmpty());
   EXPECT_TRUE(nothingLeft());
