@@ -22,7 +22,8 @@ std::vector<std::byte> copyOf(std::span<const std::byte> bytes) {
 }
 
 Turn turnOf(const Answer& answer) {
-  return {answer.step, answer.late, answer.dropped != 0, answer.stop != 0, answer.scale};
+  return {answer.step,      answer.late,   answer.dropped != 0,
+          answer.stop != 0, answer.behind, answer.scale};
 }
 
 }  // namespace

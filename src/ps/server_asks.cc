@@ -181,6 +181,7 @@ Status Server::finish(const Asked& from) {
   worker.step = from.ask.step;
   worker.waits = from;
   worker.dropped = false;
+  ++worker.clock;
   stop_ = stop_ || worker.finish->stop;
   if (first()) {
     arrived(from.peer, worker.step);
@@ -257,6 +258,11 @@ void Server::deliver(const Asked& to, Answer head) {
   head.step = step_;
   head.stop = stop_ ? 1 : 0;
   head.scale = scale_;
+  std::int64_t slowest = worker.clock;
+  for (const Worker& other : workers_) {
+    if (!other.gone) slowest = std::min(slowest, other.clock);
+  }
+  head.behind = worker.clock - slowest;
   worker.waits.reset();
   worker.finish.reset();
   worker.rows.clear();

@@ -21,6 +21,7 @@ struct Server::Worker {
   std::map<int, std::vector<collective::Rows>> rows;         // By entry: of each leaf.
   Status refusal;                                            // What is wrong with them.
   std::optional<Finish> finish;
+  std::int64_t clock = 0;  // Steps that it has finished.
   std::int64_t step = 0;
   std::int64_t late = 0;  // What became of them.
   bool dropped = false;

@@ -69,6 +69,7 @@ struct Answer {
   std::uint8_t padding[5] = {};
   std::int64_t step = 0;   // Updates made.
   std::int64_t late = 0;   // How old the gradients were when they were taken.
+  std::int64_t behind = 0; // Steps that the slowest worker was behind this one.
   double scale = 1;        // What clipping multiplied the last update's gradients by.
   std::uint64_t bytes = 0;  // Of the payload, or of the text of an error.
 };

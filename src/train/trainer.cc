@@ -13,8 +13,8 @@
 #include "base/log.h"
 #include "colla/error.h"
 #include "colla/job.h"
+#include "colla/table.h"
 #include "job/environment.h"
-#include "ps/server.h"
 #include "train/evaluation.h"
 #include "train/flags.h"
 #include "train/interrupt.h"
@@ -62,15 +62,8 @@ void announce(const Task& task, const train::RunPlan& plan, const Job& job) {
 }
 
 // A process that is a server: it trains nothing, and ends with the workers.
-Summary serve(Job& job) {
-  const int workers = static_cast<int>(job.names().size()) - job.servers();
-  ps::Server server({.transport = job.transport(),
-                     .rank = job.rank(),
-                     .servers = job.servers(),
-                     .workers = workers,
-                     .names = job.names(),
-                     .timeout = job.timeout()});
-  throwIfError(server.run());
+Summary serveWorkers(Job& job) {
+  throwIfError(serve(job));
   return {};
 }
 
@@ -159,7 +152,7 @@ Result<Summary> Trainer::run(const TrainOptions& options) {
   COLLA_TRY_ASSIGN(const train::RunPlan plan, planFor(task_, options));
   const train::Interrupt interrupt;
   return runWorkers(plan, [&](Job& job) {
-    if (job.role() == Role::kServer) return serve(job);
+    if (job.role() == Role::kServer) return serveWorkers(job);
     if (job.rank() == 0) announce(task_, plan, job);
     return train::Session(job, task_, plan).run();
   });

@@ -1,0 +1,72 @@
+// Workers that add to tables and print what they read: ./tables_program CASE STALENESS
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "colla/job.h"
+#include "colla/table.h"
+
+namespace {
+
+colla::Status addAndRead(colla::Job& job, std::int64_t staleness) {
+  COLLA_TRY_ASSIGN(const auto tables,
+                   colla::Tables::open(job,
+                                       {{.name = "rows", .rows = 10, .width = 2},
+                                        {.name = "whole", .rows = 3, .width = 1, .dense = true}},
+                                       {.staleness = staleness}));
+  colla::Table& rows = tables->table("rows");
+  colla::Table& whole = tables->table("whole");
+  const auto rank = static_cast<float>(job.rank());
+  const std::vector<std::int64_t> both = {9, 4};
+  for (int clock = 0; clock < 5; ++clock) {
+    COLLA_TRY(rows.batchInc(both, std::vector<float>{1, 10, 100, rank}));
+    COLLA_TRY(whole.inc(2, std::vector<float>{rank + 1}));
+    // One's own changes are there at once.
+    std::vector<float> before(2);
+    COLLA_TRY(rows.get(9, before));
+    if (before[0] < static_cast<float>(clock + 1)) std::printf("own change is missing\n");
+    COLLA_TRY(tables->clock());
+    if (tables->behind() > staleness) std::printf("too far behind\n");
+  }
+  // Everybody is through once nobody is behind.
+  for (std::int64_t i = 0; i <= staleness; ++i) COLLA_TRY(tables->clock());
+  std::vector<float> values(4);
+  COLLA_TRY(rows.get(both, values));
+  std::vector<float> dense(1);
+  COLLA_TRY(whole.get(2, dense));
+  std::printf("worker %d read %g %g %g %g and %g\n", job.rank(), values[0], values[1], values[2],
+              values[3], dense[0]);
+  return {};
+}
+
+colla::Status wrong(colla::Job& job, std::int64_t staleness) {
+  COLLA_TRY_ASSIGN(const auto tables,
+                   colla::Tables::open(job, {{.name = "rows", .rows = 10, .width = 2}},
+                                       {.staleness = staleness}));
+  colla::Table& rows = tables->table("rows");
+  std::vector<float> two(2);
+  std::vector<float> three(3);
+  std::printf("%s\n", colla::toString(rows.get(10, two)).c_str());
+  std::printf("%s\n", colla::toString(rows.inc(-1, two)).c_str());
+  std::printf("%s\n", colla::toString(rows.get(3, three)).c_str());
+  COLLA_TRY(rows.inc(3, std::vector<float>{1, std::strtof("nan", nullptr)}));
+  std::printf("%s\n", colla::toString(tables->clock()).c_str());
+  return {};
+}
+
+}  // namespace
+
+int main(int /*argc*/, char** argv) {
+  const auto job = colla::Job::init();
+  colla::Status status = job.status();
+  if (status.ok() && (*job)->role() == colla::Role::kServer) {
+    status = colla::serve(**job);
+  } else if (status.ok()) {
+    const std::int64_t staleness = std::atoll(argv[2]);
+    status = std::string(argv[1]) == "wrong" ? wrong(**job, staleness)
+                                             : addAndRead(**job, staleness);
+  }
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s\n", colla::toString(status).c_str());
+  return 1;
+}

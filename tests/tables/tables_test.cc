@@ -1,0 +1,82 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "launch/colla_process.h"
+
+namespace colla {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Ended {
+  int code;
+  std::string out;
+  std::string err;
+};
+
+Ended run(std::vector<std::string> words) {
+  words.insert(words.begin(), "run");
+  launch::CollaProcess process(words);
+  const int code = process.wait();
+  return {code, process.out(), process.err()};
+}
+
+class TablesTest : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Staleness, TablesTest, ::testing::Values("0", "1", "3"));
+
+// 3 workers, 5 clocks: each has added (1, 10) and (100, rank), and its rank + 1.
+TEST_P(TablesTest, EveryChangeReachesEverybody) {
+  const Ended ended =
+      run({"-np", "3", "--ps", "2", "--", TABLES_PROGRAM, "add", GetParam()});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  for (const char* worker : {"worker 0", "worker 1", "worker 2"}) {
+    EXPECT_THAT(ended.out, HasSubstr(worker + std::string(" read 15 150 1500 15 and 30")));
+  }
+  EXPECT_THAT(ended.out, Not(HasSubstr("missing")));
+  EXPECT_THAT(ended.out, Not(HasSubstr("too far")));
+}
+
+TEST(TablesErrorTest, WhatIsWrongIsNamed) {
+  const Ended ended = run({"-np", "1", "--ps", "1", "--", TABLES_PROGRAM, "wrong", "0"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("row 10 of table \"rows\", which has 10"));
+  EXPECT_THAT(ended.out, HasSubstr("row -1 of table \"rows\""));
+  EXPECT_THAT(ended.out, HasSubstr("3 numbers for rows of table \"rows\" that have 2"));
+  EXPECT_THAT(ended.out, HasSubstr("\"rows\" is not finite in row 3"));
+}
+
+TEST(TablesErrorTest, WithoutServers) {
+  const Ended ended = run({"-np", "2", "--", TABLES_PROGRAM, "add", "0"});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.err, HasSubstr("colla run --ps 1"));
+}
+
+double lastNumber(const std::string& out, const std::string& after) {
+  const std::regex pattern(after + " ([0-9.]+)");
+  double number = -1;
+  for (std::sregex_iterator it(out.begin(), out.end(), pattern), end; it != end; ++it) {
+    number = std::stod((*it)[1]);
+  }
+  return number;
+}
+
+TEST(TablesExampleTest, FactorisationLearns) {
+  const Ended ended = run({"-np", "2", "--ps", "1", "--", FACTORISATION, "12"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("epoch 12:"));
+  const double error = lastNumber(ended.out, "error");
+  EXPECT_GT(error, 0) << ended.out;
+  EXPECT_LT(error, 0.35) << ended.out;  // Ratings have a deviation of about 1.
+}
+
+TEST(TablesExampleTest, RegressionLearns) {
+  const Ended ended = run({"-np", "2", "--ps", "1", "--", REGRESSION, "5", "1"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_GT(lastNumber(ended.out, "accuracy"), 0.95) << ended.out;
+}
+
+}  // namespace
+}  // namespace colla
