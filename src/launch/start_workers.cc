@@ -96,6 +96,7 @@ Result<std::optional<int>> startWorkers(const StartOptions& options) {
   run.program = pathOfSelf();
   run.workers = std::max(options.workers, 1);
   run.servers = options.servers;
+  run.spareWorkers = options.spareWorkers;
   run.verbatim = true;
   run.patient = true;
   run.config = options.config;
