@@ -6,8 +6,8 @@
 //   colla::Group& world = (*job)->world();
 //
 // Under `colla run` the environment tells rank, size and peers. Under mpirun, srun or torchrun
-// the process joins its peers, or init() says why not. Started by itself it is a job of one
-// worker. A process may hold several jobs; there is no global state.
+// the process joins its peers, or init() says why not. The same with COLLA_WORKER_HOSTS and the like,
+// which name all processes. Started by itself it is a job of one worker. A process may hold several jobs; there is no global state.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +31,8 @@ struct JobOptions {
   // Settings that the program chose, by name: stronger than the environment and the TOML file, as
   // flags are.
   std::map<std::string, std::string> settings;
+  // The program knows what to do as a parameter server. One that does not is refused that role.
+  bool serves = false;
 };
 
 class Job {

@@ -105,6 +105,13 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
   };
   COLLA_TRY_ASSIGN(state->place, job::readEnvironment(variable));
   const job::Place& place = state->place;
+  if (place.role == Role::kServer && !jobOptions.serves) {
+    return {
+        StatusCode::kInvalidArgument,
+        fmt::format("this program has no part for parameter servers, but was started as ps {} of "
+                    "{}: start it without them",
+                    place.rank, place.servers)};
+  }
   COLLA_TRY_ASSIGN(state->slices, slicesOf(config, place));
   COLLA_TRY_ASSIGN(state->threads, threadsOf(config, place));
   const rendezvous::MemberId id{place.role, place.rank};
