@@ -14,9 +14,8 @@
 #include "job/connect.h"
 #include "job/cpu.h"
 #include "job/environment.h"
-#include "job/store_identity.h"
+#include "job/open_store.h"
 #include "rendezvous/secret.h"
-#include "rendezvous/store_server.h"
 #include "transport/inproc/transport.h"
 #include "transport/shared_memory.h"
 
@@ -27,8 +26,7 @@ struct Job::State {
   job::Place place;
   int slices = 0;
   int threads = 0;
-  std::unique_ptr<rendezvous::StoreServer> server;  // Where no launcher serves it.
-  std::unique_ptr<rendezvous::Store> store;
+  job::OpenStore meeting;
   job::Connection connection;
   std::unique_ptr<Group> world;  // Of workers.
 };
@@ -127,19 +125,7 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
         const std::string secret,
         rendezvous::loadSecret(place.secretHex.empty() ? nullptr : place.secretHex.c_str(),
                                place.secretFile));
-    if (place.servesStore) {
-      COLLA_TRY_ASSIGN(state->server,
-                       rendezvous::StoreServer::start({.address = place.store,
-                                                       .jobId = place.jobId,
-                                                       .secret = secret,
-                                                       .identity = job::storeIdentity()}));
-    }
-    COLLA_TRY_ASSIGN(state->store, rendezvous::Store::connect({.address = place.store,
-                                                               .jobId = place.jobId,
-                                                               .secret = secret,
-                                                               .name = rendezvous::toString(id),
-                                                               .identity = job::storeIdentity()},
-                                                              deadline));
+    COLLA_TRY_ASSIGN(state->meeting, job::openStore(place, secret, deadline));
     // What came of the defaults counts too: bits depend on it.
     const transport::Identity identity{
         .colla = std::string(version()),
@@ -147,8 +133,8 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
         .cpu = job::cpuFeatures(),
         .settings = fmt::format("{}threads in use={}\nslices in use={}\n", config.sharedText(),
                                 place.role == Role::kWorker ? state->threads : 0, state->slices)};
-    COLLA_TRY_ASSIGN(state->connection,
-                     job::connect(config, place, wire, secret, identity, *state->store, deadline));
+    COLLA_TRY_ASSIGN(state->connection, job::connect(config, place, wire, secret, identity,
+                                                     *state->meeting.store, deadline));
   }
   if (place.role == Role::kWorker) {
     COLLA_TRY_ASSIGN(auto options, worldOptions(config, place, state->connection));
