@@ -22,7 +22,7 @@ std::optional<T> wholeNumber(std::string_view text) {
 
 }  // namespace
 
-Flags::Flags(CLI::App& app) : settings_(app) {
+Flags::Flags(CLI::App& app) : settings_(app), cluster_(app) {
   constexpr char kHow[] = "How to train";
   app.add_option("--strategy", strategy_,
                  "single, mirrored (threads) or allreduce (processes); by default single for one "

@@ -51,6 +51,9 @@ int runProgram(const std::string& program, Task task, const Flags& flags) {
   if (const Status status = flags.applyTo(task.optimizer); !status.ok()) {
     return usageError(program, status.message());
   }
+  if (const Status status = flags.cluster().enter(*config); !status.ok()) {
+    return usageError(program, status.message());
+  }
   const auto front = startWorkers(task, *options, *config);
   if (!front.ok()) return failedToStart(program, front.status());
   if (front->has_value()) return **front;
