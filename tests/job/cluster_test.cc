@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 // A host with some names, as others and it see them; "loop" leads to its loopback interface.
-ThisHost hostWith(std::set<std::string> names) {
+ThisHost hostWith(const std::set<std::string>& names) {
   return {
       .is = [names](const std::string& host) { return isLoopback(host) || names.contains(host); },
       .address = [](const std::string& host, const std::string& other) -> Result<std::string> {
