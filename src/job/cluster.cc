@@ -20,6 +20,11 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\n";
 
+constexpr char kServers[] = "COLLA_PS_HOSTS";
+constexpr char kWorkers[] = "COLLA_WORKER_HOSTS";
+constexpr char kJobName[] = "COLLA_JOB_NAME";
+constexpr char kTaskIndex[] = "COLLA_TASK_INDEX";
+
 template <typename... Args>
 Status invalid(fmt::format_string<Args...> format, Args&&... args) {
   return {StatusCode::kInvalidArgument, fmt::format(format, std::forward<Args>(args)...)};
@@ -124,6 +129,21 @@ Status placeBetweenHosts(const Cluster& cluster, const ThisHost& here, Place& pl
 }
 
 }  // namespace
+
+ClusterWords readWords(const Environment& environment) {
+  const auto text = [&](const char* name) {
+    const char* const value = environment(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  return {text(kServers), text(kWorkers), text(kJobName), text(kTaskIndex)};
+}
+
+std::vector<std::pair<std::string, std::string>> toVariables(const ClusterWords& words) {
+  return {{kServers, words.servers},
+          {kWorkers, words.workers},
+          {kJobName, words.jobName},
+          {kTaskIndex, words.taskIndex}};
+}
 
 std::string Task::text() const { return transport::net::withPort(host, port); }
 

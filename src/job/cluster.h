@@ -9,6 +9,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "colla/role.h"
@@ -32,6 +33,10 @@ struct ClusterWords {
     return !(servers.empty() && workers.empty() && jobName.empty() && taskIndex.empty());
   }
 };
+
+// In the variables of a process, and back.
+ClusterWords readWords(const Environment& environment);
+std::vector<std::pair<std::string, std::string>> toVariables(const ClusterWords& words);
 
 struct Task {
   std::string host;  // In small letters, without the brackets of IPv6.

@@ -29,10 +29,6 @@ constexpr char kHost[] = "COLLA_HOST";
 constexpr char kJobId[] = "COLLA_JOB_ID";
 constexpr char kStore[] = "COLLA_STORE";
 constexpr char kSecretFile[] = "COLLA_SECRET_FILE";
-constexpr char kPsHosts[] = "COLLA_PS_HOSTS";
-constexpr char kWorkerHosts[] = "COLLA_WORKER_HOSTS";
-constexpr char kJobName[] = "COLLA_JOB_NAME";
-constexpr char kTaskIndex[] = "COLLA_TASK_INDEX";
 
 // Any of these says that `colla run` started the process; then all of them are needed, with the
 // job's id and its store. The other four a user may set under other launchers too.
@@ -335,8 +331,7 @@ Result<Place> readEnvironment(const Environment& environment) {
   Place place;
   place.host = reader.has(kHost) ? reader.text(kHost) : hostName();
 
-  const ClusterWords lists{reader.text(kPsHosts), reader.text(kWorkerHosts), reader.text(kJobName),
-                           reader.text(kTaskIndex)};
+  const ClusterWords lists = readWords(environment);
   const auto has = [&](const char* name) { return reader.has(name); };
   if (std::ranges::any_of(kFromCollaRun, has)) {
     const auto missing = std::ranges::find_if_not(kFromCollaRun, has);
@@ -385,13 +380,6 @@ std::vector<std::pair<std::string, std::string>> toVariables(const Place& place)
       {kJobId, place.jobId},
       {kStore, place.store},
   };
-}
-
-std::vector<std::pair<std::string, std::string>> toVariables(const ClusterWords& words) {
-  return {{kPsHosts, words.servers},
-          {kWorkerHosts, words.workers},
-          {kJobName, words.jobName},
-          {kTaskIndex, words.taskIndex}};
 }
 
 std::string localStore(std::string_view jobId) {

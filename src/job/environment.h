@@ -10,8 +10,8 @@
 //   for the last port) under torchrun, and on the step's first node, port
 //   20000 + (job id * 16 + step id) % 12000 under srun. mpirun tells no address: set it there.
 // - COLLA_JOB_ID, where set, stands for the launcher's own job id.
-// Lists of all processes are in COLLA_PS_HOSTS, COLLA_WORKER_HOSTS, COLLA_JOB_NAME and
-// COLLA_TASK_INDEX; they count before the variables of mpirun, srun and torchrun, and never
+// Lists of all processes, in COLLA_PS_HOSTS, COLLA_WORKER_HOSTS, COLLA_JOB_NAME and
+// COLLA_TASK_INDEX, count before the variables of mpirun, srun and torchrun, and never
 // together with those of `colla run`.
 #pragma once
 
@@ -64,10 +64,6 @@ Result<Place> readEnvironment(const Environment& environment);
 
 // What `colla run` gives a process so that readEnvironment() finds `place` there.
 std::vector<std::pair<std::string, std::string>> toVariables(const Place& place);
-
-// What enters the environment for lists of all processes: see job/cluster.h.
-struct ClusterWords;
-std::vector<std::pair<std::string, std::string>> toVariables(const ClusterWords& words);
 
 // Whether `name` is one of the variables that only `colla run` may set.
 bool isPlaceVariable(std::string_view name);

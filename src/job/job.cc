@@ -152,8 +152,8 @@ Result<std::vector<std::unique_ptr<Job>>> Job::inThreads(int workers,
                    job::readEnvironment([](const char* name) { return std::getenv(name); }));
   if (!place.alone()) {
     return {StatusCode::kInvalidArgument,
-            fmt::format("workers as threads need a process of its own, but {} started {} of them",
-                        place.launcher, place.size + place.servers)};
+            fmt::format("workers as threads need a process of its own, but this is one of {} ({})",
+                        place.size + place.servers, place.launcher)};
   }
   if (workers < 1) {
     return {StatusCode::kInvalidArgument,

@@ -6,14 +6,6 @@
 #include <cstdlib>
 
 namespace colla::launch {
-namespace {
-
-std::string variable(const std::string& name) {
-  const char* const value = std::getenv(name.c_str());
-  return value == nullptr ? "" : value;
-}
-
-}  // namespace
 
 ClusterFlags::ClusterFlags(CLI::App& app) {
   constexpr char kGroup[] = "Without a launcher, as with TensorFlow";
@@ -32,17 +24,12 @@ ClusterFlags::ClusterFlags(CLI::App& app) {
 
 // A flag is stronger than its variable.
 job::ClusterWords ClusterFlags::words() const {
-  job::ClusterWords given{fmt::format("{}", fmt::join(servers_, " ")),
-                          fmt::format("{}", fmt::join(workers_, " ")), jobName_, taskIndex_};
-  const auto names = toVariables(job::ClusterWords{});
-  const auto fill = [&](std::string& word, std::size_t which) {
-    if (word.empty()) word = variable(names[which].first);
-  };
-  fill(given.servers, 0);
-  fill(given.workers, 1);
-  fill(given.jobName, 2);
-  fill(given.taskIndex, 3);
-  return given;
+  job::ClusterWords words = job::readWords([](const char* name) { return std::getenv(name); });
+  if (!servers_.empty()) words.servers = fmt::format("{}", fmt::join(servers_, " "));
+  if (!workers_.empty()) words.workers = fmt::format("{}", fmt::join(workers_, " "));
+  if (!jobName_.empty()) words.jobName = jobName_;
+  if (!taskIndex_.empty()) words.taskIndex = taskIndex_;
+  return words;
 }
 
 bool ClusterFlags::given() const { return words().given(); }
