@@ -5,11 +5,13 @@
 //   if (!job.ok()) …
 //   colla::Group& world = (*job)->world();
 //
-// Under `colla run` the environment tells rank, size and peers. Under mpirun, srun or torchrun
-// the process joins its peers, or init() says why not. The same with COLLA_WORKER_HOSTS and the like,
-// which name all processes. Started by itself it is a job of one worker. A process may hold several jobs; there is no global state.
+// Under `colla run` the environment tells rank, size and peers. Under mpirun, srun or torchrun, and
+// where COLLA_WORKER_HOSTS and the like name all processes, the process joins its peers, or init()
+// says why not. Started by itself it is a job of one worker. A process may hold several jobs; there
+// is no global state.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -23,6 +25,10 @@
 #include "colla/status.h"
 
 namespace colla {
+
+namespace transport {
+class Transport;
+}
 
 struct JobOptions {
   // The version of libtorch that the program runs on; empty for one without. Every process of a
@@ -66,6 +72,13 @@ class Job {
 
   // All workers. Only for workers.
   Group& world();
+
+  // For those who talk to servers: how this process reaches the others (null for a job of one
+  // process), by numbers that workers have first, then servers; what they are called; and how long
+  // to wait for them.
+  transport::Transport* transport();
+  std::vector<std::string> names() const;
+  std::chrono::milliseconds timeout() const;
 
   // Memory for gradients: see Bucket. kNoMemory when this host has not enough.
   Result<Bucket> allocate(std::size_t bytes);

@@ -70,7 +70,7 @@ struct AdamW {
 using OptimizerOptions = std::variant<Sgd, Adagrad, RmsProp, Adam, AdamW>;
 
 // The defaults of "sgd", "momentum" (SGD with a momentum of 0.9), "adagrad", "rmsprop", "adam" or
-// "adamw".
+// "adamw"; or with other numbers, as toString() writes them: "adam beta1=0.8".
 Result<OptimizerOptions> parseOptimizer(std::string_view name);
 
 // kInvalidArgument, with the name and value of the number that can't be used.

@@ -42,9 +42,28 @@ enum class Strategy : std::uint8_t {
   kSingle,     // One process runs all slices in turn.
   kMirrored,   // One thread per replica in one process.
   kAllreduce,  // One process per worker.
+  // The same, and servers that hold the parameters:
+  kPsSync,   // A step is everybody's, or (with backup workers) that of the first ones.
+  kPsAsync,  // Gradients are applied as they come.
+  kPsSsp,    // The same, but nobody gets too far ahead of the slowest.
+  kHybrid,   // Tables of rows on servers, everything else by allreduce.
 };
 std::string_view toString(Strategy strategy);
 Result<Strategy> parseStrategy(std::string_view text);
+
+// Whether it needs servers beside the workers.
+bool hasServers(Strategy strategy);
+
+// For the strategies with servers.
+struct ServerOptions {
+  static constexpr int kAutoBackup = -1;
+  int count = 1;
+  int backup = 0;                // ps-sync: workers that a step need not wait for; or kAutoBackup.
+  bool requeueDropped = false;   // The samples of gradients that were dropped are trained later.
+  std::optional<std::int64_t> maxStaleness;  // ps-async: older gradients are refused.
+  std::int64_t staleness = 0;                // ps-ssp: steps that a worker may be ahead.
+  int partitions = 0;                        // Of each table; 0: one per server.
+};
 
 // Sums of one step, or means over several: the same on every worker.
 struct Progress {
@@ -91,6 +110,8 @@ struct TrainOptions {
   std::int64_t epochs = 1;
   std::optional<std::int64_t> steps;  // Instead of epochs: updates in all.
   bool shuffle = true;
+  ServerOptions servers;
+  bool sparseAsDense = false;  // Gradients of rows are treated as whole ones.
 
   std::optional<Schedule> schedule;  // Nothing: the task's.
   bool scaleRate = false;            // Learning rate times slices.

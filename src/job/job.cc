@@ -26,6 +26,7 @@ struct Job::State {
   job::Place place;
   int slices = 0;
   int threads = 0;
+  std::chrono::milliseconds timeout{};
   job::OpenStore meeting;
   job::Connection connection;
   std::unique_ptr<Group> world;  // Of workers.
@@ -112,6 +113,7 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
   }
   COLLA_TRY_ASSIGN(state->slices, slicesOf(config, place));
   COLLA_TRY_ASSIGN(state->threads, threadsOf(config, place));
+  state->timeout = config.seconds("collective_timeout");
   const rendezvous::MemberId id{place.role, place.rank};
   log::setLevel(level);
   if (!place.alone()) {
@@ -217,6 +219,16 @@ Group& Job::world() {
   COLLA_CHECK(state_->world != nullptr);  // Servers have none.
   return *state_->world;
 }
+
+transport::Transport* Job::transport() { return state_->connection.transport.get(); }
+
+std::vector<std::string> Job::names() const {
+  std::vector<std::string> names;
+  for (const auto& member : state_->connection.membership.members) names.push_back(member.name());
+  return names;
+}
+
+std::chrono::milliseconds Job::timeout() const { return state_->timeout; }
 
 Result<Bucket> Job::allocate(std::size_t bytes) {
   transport::Transport* const transport = state_->connection.transport.get();

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
+#include <concepts>
+#include <sstream>
+#include <type_traits>
 
 namespace colla {
 namespace {
@@ -62,27 +66,79 @@ Status check(const AnyAdam& options) {
   return atLeastZero("epsilon", options.epsilon);
 }
 
-// fmt writes the shortest decimal that reads back as the same number.
-std::string numbers(const Sgd& options) {
-  return fmt::format("momentum={} dampening={} weight_decay={} nesterov={}", options.momentum,
-                     options.dampening, options.weightDecay, options.nesterov);
+// The numbers of each beside its rate, under their names.
+void visitNumbers(auto& options, const auto& visit)
+  requires std::same_as<std::remove_cvref_t<decltype(options)>, Sgd>
+{
+  visit("momentum", options.momentum);
+  visit("dampening", options.dampening);
+  visit("weight_decay", options.weightDecay);
+  visit("nesterov", options.nesterov);
 }
 
-std::string numbers(const Adagrad& options) {
-  return fmt::format("lr_decay={} weight_decay={} initial_accumulator={} epsilon={}",
-                     options.lrDecay, options.weightDecay, options.initialAccumulator,
-                     options.epsilon);
+void visitNumbers(auto& options, const auto& visit)
+  requires std::same_as<std::remove_cvref_t<decltype(options)>, Adagrad>
+{
+  visit("lr_decay", options.lrDecay);
+  visit("weight_decay", options.weightDecay);
+  visit("initial_accumulator", options.initialAccumulator);
+  visit("epsilon", options.epsilon);
 }
 
-std::string numbers(const RmsProp& options) {
-  return fmt::format("alpha={} epsilon={} weight_decay={} momentum={} centered={}", options.alpha,
-                     options.epsilon, options.weightDecay, options.momentum, options.centered);
+void visitNumbers(auto& options, const auto& visit)
+  requires std::same_as<std::remove_cvref_t<decltype(options)>, RmsProp>
+{
+  visit("alpha", options.alpha);
+  visit("epsilon", options.epsilon);
+  visit("weight_decay", options.weightDecay);
+  visit("momentum", options.momentum);
+  visit("centered", options.centered);
 }
 
-template <typename AnyAdam>
-std::string numbers(const AnyAdam& options) {
-  return fmt::format("beta1={} beta2={} epsilon={} weight_decay={} amsgrad={}", options.beta1,
-                     options.beta2, options.epsilon, options.weightDecay, options.amsgrad);
+void visitNumbers(auto& options, const auto& visit)
+  requires std::same_as<std::remove_cvref_t<decltype(options)>, Adam> ||
+           std::same_as<std::remove_cvref_t<decltype(options)>, AdamW>
+{
+  visit("beta1", options.beta1);
+  visit("beta2", options.beta2);
+  visit("epsilon", options.epsilon);
+  visit("weight_decay", options.weightDecay);
+  visit("amsgrad", options.amsgrad);
+}
+
+bool read(std::string_view text, double& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool read(std::string_view text, bool& value) {
+  value = text == "true";
+  return value || text == "false";
+}
+
+// One "name=value" of a text.
+Status set(OptimizerOptions& options, std::string_view setting) {
+  const std::size_t equals = setting.find('=');
+  const std::string_view name = setting.substr(0, equals);
+  const std::string_view text =
+      equals == std::string_view::npos ? std::string_view() : setting.substr(equals + 1);
+  bool known = false;
+  bool good = false;
+  std::visit(
+      [&](auto& chosen) {
+        const auto offer = [&](std::string_view its, auto& value) {
+          if (name != its) return;
+          known = true;
+          good = read(text, value);
+        };
+        offer("lr", chosen.lr);
+        visitNumbers(chosen, offer);
+      },
+      options);
+  if (good) return {};
+  return {StatusCode::kInvalidArgument,
+          known ? fmt::format("optimizer: {} is \"{}\", which is no value for it", name, text)
+                : fmt::format("optimizer: there is no \"{}\"", name)};
 }
 
 }  // namespace
@@ -94,6 +150,12 @@ Result<OptimizerOptions> parseOptimizer(std::string_view name) {
   if (name == "rmsprop") return OptimizerOptions(RmsProp{});
   if (name == "adam") return OptimizerOptions(Adam{});
   if (name == "adamw") return OptimizerOptions(AdamW{});
+  if (const std::size_t space = name.find(' '); space != std::string_view::npos) {
+    COLLA_TRY_ASSIGN(OptimizerOptions options, parseOptimizer(name.substr(0, space)));
+    std::istringstream words{std::string(name.substr(space))};
+    for (std::string word; words >> word;) COLLA_TRY(set(options, word));
+    return options;
+  }
   return {StatusCode::kInvalidArgument,
           fmt::format("optimizer \"{}\" is not one of sgd, momentum, adagrad, rmsprop, adam, adamw",
                       name)};
@@ -115,7 +177,12 @@ Status validate(const OptimizerOptions& options) {
 std::string toString(const OptimizerOptions& options) {
   return std::visit(
       [](const auto& chosen) {
-        return fmt::format("{} lr={} {}", nameOf(chosen), chosen.lr, numbers(chosen));
+        // fmt writes the shortest decimal that reads back as the same number.
+        std::string text = fmt::format("{} lr={}", nameOf(chosen), chosen.lr);
+        visitNumbers(chosen, [&](std::string_view name, const auto& value) {
+          text += fmt::format(" {}={}", name, value);
+        });
+        return text;
       },
       options);
 }

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 #include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <array>
@@ -42,22 +40,6 @@ std::uint64_t bitsOfOne(DataType type) {
 }
 
 }  // namespace
-
-// Takes a parameter's gradient when autograd has put it into .grad, and leaves that empty: the next
-// slice must neither add to it nor keep its memory.
-class Reducer::Hook final : public torch::autograd::PostAccumulateGradHook {
- public:
-  Hook(Reducer& reducer, int entry) : reducer_(reducer), entry_(entry) {}
-  void operator()(const torch::autograd::Variable& tensor) override {
-    torch::Tensor& grad = tensor.mutable_grad();
-    reducer_.take(entry_, grad, true);
-    grad.reset();
-  }
-
- private:
-  Reducer& reducer_;
-  int entry_;
-};
 
 struct Reducer::SharedBucket {
   SharedBucket(BucketPlan bucketPlan, std::vector<SliceRange> subtrees, Job& job)
@@ -135,26 +117,17 @@ Reducer::Reducer(Job& job, SliceMap map, std::vector<Entry> entries, const Optio
     if (!entries_[i].parameter) order.push_back(i);
   }
   build(order);
+  std::vector<std::pair<int, torch::Tensor>> parameters;
   for (int i = 0; i < static_cast<int>(entries_.size()); ++i) {
-    if (!entries_[i].parameter) continue;
-    const torch::Tensor& tensor = entries_[i].tensor;
-    // What a user left in .grad (zero_grad() that keeps tensors, or our own sums) is not added to.
-    hooks_.push_back(
-        tensor.register_hook([tensor](const torch::Tensor&) { tensor.mutable_grad().reset(); }));
-    torch::autograd::impl::set_post_acc_grad_hooks(tensor, std::make_unique<Hook>(*this, i));
+    if (entries_[i].parameter) parameters.emplace_back(i, entries_[i].tensor);
   }
+  hooks_.emplace(std::move(parameters),
+                 [this](int entry, const torch::Tensor& grad) { take(entry, grad, true); });
 }
 
 Reducer::~Reducer() {
   for (const auto& bucket : buckets_) {
     if (bucket->handle) static_cast<void>(bucket->handle->wait());
-  }
-  std::size_t hook = 0;
-  for (const Entry& entry : entries_) {
-    if (!entry.parameter) continue;
-    entry.tensor.remove_hook(hooks_[hook++]);
-    torch::autograd::impl::set_post_acc_grad_hooks(entry.tensor, nullptr);
-    entry.tensor.mutable_grad().reset();  // It may be a view of a bucket.
   }
 }
 

@@ -27,6 +27,7 @@
 #include "colla/slices.h"
 #include "collective/partial_sums.h"
 #include "train/bucket_plan.h"
+#include "train/gradient_hooks.h"
 #include "train/row_sums.h"
 
 namespace colla::train {
@@ -73,7 +74,6 @@ class Reducer {
   const SliceRange& slices() const { return range_; }
 
  private:
-  class Hook;
   struct SharedBucket;
 
   void build(std::span<const int> order);
@@ -91,7 +91,6 @@ class Reducer {
   const std::vector<Entry> entries_;
   const Options options_;
   std::vector<Extent> extents_;
-  std::vector<unsigned> hooks_;
   std::vector<std::unique_ptr<SharedBucket>> buckets_;
   std::vector<std::pair<int, int>> places_;  // Bucket and member of each entry.
   std::vector<torch::Tensor> views_;         // The memory of the sums.
@@ -103,6 +102,7 @@ class Reducer {
   std::size_t started_ = 0;  // Buckets under way, in order.
   std::vector<int> ready_;   // Entries in the order of readiness.
   enum class Order { kUnknown, kSeen, kLearned } order_ = Order::kUnknown;
+  std::optional<GradientHooks> hooks_;  // Goes first: it hands gradients to the rest.
 };
 
 }  // namespace colla::train

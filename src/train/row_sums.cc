@@ -6,69 +6,9 @@
 #include "colla/collectives.h"
 
 namespace colla::train {
-namespace {
-
-void addTo(float* sum, const float* values, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) sum[i] += values[i];
-}
-
-// A row that only one side has is that side's: adding +0.0 changes nothing but the sign of a zero,
-// which the root sets.
-Rows merge(Rows left, Rows right, std::size_t width) {
-  if (left.rows.empty()) return right;
-  if (right.rows.empty()) return left;
-  Rows sum;
-  sum.rows.reserve(left.rows.size() + right.rows.size());
-  sum.values.reserve(left.values.size() + right.values.size());
-  const auto take = [&](const Rows& from, std::size_t i) {
-    sum.rows.push_back(from.rows[i]);
-    const float* const values = from.values.data() + i * width;
-    sum.values.insert(sum.values.end(), values, values + width);
-  };
-  std::size_t l = 0;
-  std::size_t r = 0;
-  while (l < left.rows.size() || r < right.rows.size()) {
-    const bool hasLeft = l < left.rows.size();
-    const bool hasRight = r < right.rows.size();
-    if (!hasRight || (hasLeft && left.rows[l] < right.rows[r])) {
-      take(left, l++);
-    } else if (!hasLeft || right.rows[r] < left.rows[l]) {
-      take(right, r++);
-    } else {
-      take(left, l++);
-      addTo(sum.values.data() + sum.values.size() - width, right.values.data() + r++ * width,
-            width);
-    }
-  }
-  return sum;
-}
-
-}  // namespace
-
-Rows gatherRows(std::span<const std::int64_t> rows, std::span<const float> values,
-                std::size_t width) {
-  COLLA_CHECK(values.size() == rows.size() * width);
-  std::vector<std::pair<std::int64_t, std::size_t>> order;
-  order.reserve(rows.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) order.emplace_back(rows[i], i);
-  std::ranges::sort(order);  // Rows that are equal stay in their order.
-  Rows gathered;
-  gathered.rows.reserve(rows.size());
-  gathered.values.reserve(values.size());
-  for (const auto& [row, place] : order) {
-    const float* const from = values.data() + place * width;
-    if (!gathered.rows.empty() && gathered.rows.back() == row) {
-      addTo(gathered.values.data() + gathered.values.size() - width, from, width);
-    } else {
-      gathered.rows.push_back(row);
-      gathered.values.insert(gathered.values.end(), from, from + width);
-    }
-  }
-  return gathered;
-}
-
 RowSums::RowSums(SliceMap map, int rank, std::vector<std::size_t> widths)
     : map_(std::move(map)),
+      tree_(collective::SumTree::of(map_)),
       rank_(rank),
       widths_(std::move(widths)),
       slices_(widths_.size()),
@@ -83,7 +23,7 @@ RowSums::RowSums(SliceMap map, int rank, std::vector<std::size_t> widths)
 void RowSums::add(int matrix, int slice, std::span<const std::int64_t> rows,
                   std::span<const float> values) {
   const bool added =
-      slices_[matrix].emplace(slice, gatherRows(rows, values, widths_[matrix])).second;
+      slices_[matrix].emplace(slice, collective::gatherRows(rows, values, widths_[matrix])).second;
   COLLA_CHECK(added);
 }
 
@@ -94,35 +34,31 @@ Rows RowSums::fold(std::map<int, Rows>& slices, SliceRange range, std::size_t wi
     return found == slices.end() ? Rows() : std::move(found->second);
   }
   const int split = splitPoint(range);
-  return merge(fold(slices, {range.begin, split}, width), fold(slices, {split, range.end}, width),
+  return collective::mergeRows(fold(slices, {range.begin, split}, width), fold(slices, {split, range.end}, width),
                width);
 }
 
-// Everybody's subtrees, up to the root of the tree.
-Rows RowSums::foldPartials(std::vector<Rows>& partials, SliceRange range, std::size_t width) const {
-  const auto found = std::ranges::find(subtrees_, range);
-  if (found != subtrees_.end()) {
-    return std::move(partials[static_cast<std::size_t>(found - subtrees_.begin())]);
+std::vector<std::vector<Rows>> RowSums::takePartials() {
+  std::vector<std::vector<Rows>> partials(widths_.size());
+  for (std::size_t matrix = 0; matrix < widths_.size(); ++matrix) {
+    for (std::size_t i = firstSubtree_[rank_]; i < firstSubtree_[rank_ + 1]; ++i) {
+      partials[matrix].push_back(fold(slices_[matrix], subtrees_[i], widths_[matrix]));
+    }
+    slices_[matrix].clear();
   }
-  const int split = splitPoint(range);
-  return merge(foldPartials(partials, {range.begin, split}, width),
-               foldPartials(partials, {split, range.end}, width), width);
+  return partials;
 }
 
 Status RowSums::finish(Group& group) {
   // Of each matrix, by subtree; only this worker's have rows yet.
-  std::vector<std::vector<Rows>> partials(widths_.size());
-  for (std::size_t matrix = 0; matrix < widths_.size(); ++matrix) {
-    partials[matrix].resize(subtrees_.size());
-    for (std::size_t i = firstSubtree_[rank_]; i < firstSubtree_[rank_ + 1]; ++i) {
-      partials[matrix][i] = fold(slices_[matrix], subtrees_[i], widths_[matrix]);
-    }
-    slices_[matrix].clear();
+  std::vector<std::vector<Rows>> partials = takePartials();
+  for (auto& matrix : partials) {
+    matrix.insert(matrix.begin(), firstSubtree_[rank_], Rows());
+    matrix.resize(subtrees_.size());
   }
   if (group.size() > 1) COLLA_TRY(exchange(group, partials));
   for (std::size_t matrix = 0; matrix < widths_.size(); ++matrix) {
-    sums_[matrix] = foldPartials(partials[matrix], {0, map_.slices()}, widths_[matrix]);
-    for (float& value : sums_[matrix].values) value += 0.0f;  // No sum is -0.0.
+    sums_[matrix] = collective::foldRows(tree_, std::move(partials[matrix]), widths_[matrix]);
   }
   return {};
 }

@@ -18,14 +18,12 @@
 #include "colla/group.h"
 #include "colla/slices.h"
 #include "colla/status.h"
+#include "collective/rows.h"
+#include "collective/sum_tree.h"
 
 namespace colla::train {
 
-// Some rows of a matrix, ascending, each once, and their values one after another.
-struct Rows {
-  std::vector<std::int64_t> rows;
-  std::vector<float> values;
-};
+using collective::Rows;
 
 class RowSums {
  public:
@@ -37,6 +35,9 @@ class RowSums {
   void add(int matrix, int slice, std::span<const std::int64_t> rows,
            std::span<const float> values);
 
+  // Ends the step for those who exchange by themselves: for each matrix, this worker's partial
+  // sums, one for each of its maximal subtrees.
+  std::vector<std::vector<Rows>> takePartials();
   // Ends the step: sums over all workers, who all call it.
   Status finish(Group& group);
   // After finish(), until the next one.
@@ -44,10 +45,10 @@ class RowSums {
 
  private:
   Rows fold(std::map<int, Rows>& slices, SliceRange range, std::size_t width) const;
-  Rows foldPartials(std::vector<Rows>& partials, SliceRange range, std::size_t width) const;
   Status exchange(Group& group, std::vector<std::vector<Rows>>& partials) const;
 
   const SliceMap map_;
+  const collective::SumTree tree_;
   const int rank_;
   const std::vector<std::size_t> widths_;
   // Every worker's maximal subtrees, in the order of slices, and where each worker's begin.
@@ -56,10 +57,5 @@ class RowSums {
   std::vector<std::map<int, Rows>> slices_;  // Of each matrix, this step's.
   std::vector<Rows> sums_;
 };
-
-// Rows that come in any order and several times as each once, ascending; those of one row are added
-// in the order in which they come.
-Rows gatherRows(std::span<const std::int64_t> rows, std::span<const float> values,
-                std::size_t width);
 
 }  // namespace colla::train

@@ -29,6 +29,9 @@ std::vector<std::string> namesOf(const std::vector<Peer>& peers) {
 bool allDone(std::span<Request* const> requests) {
   return std::ranges::all_of(requests, [](const Request* r) { return r->done(); });
 }
+bool anyDone(std::span<Request* const> requests) {
+  return std::ranges::any_of(requests, [](const Request* r) { return r->done(); });
+}
 bool failed(const Request* request) { return request->done() && !request->status().ok(); }
 // There is nothing left to wait for.
 bool settled(std::span<Request* const> requests) {
@@ -127,6 +130,27 @@ Status Messenger::wait(std::span<Request* const> requests, Deadline deadline) {
   if (allDone(requests)) return firstError();
 
   const Turn turn(*this);
+  progress(requests, settled, deadline);
+  if (allDone(requests)) return firstError();
+  Status status = firstError();
+  const bool late = status.ok();
+  if (late) status = timeout(requests, since);
+  const Status withdrawn =
+      late ? status : Status(StatusCode::kCancelled, "another request of the same wait failed");
+  for (Request* r : requests) {
+    if (!r->done()) links_[static_cast<std::size_t>(r->peer())]->end(*r, withdrawn);
+  }
+  return status;
+}
+
+bool Messenger::waitAny(std::span<Request* const> requests, Deadline deadline) {
+  if (anyDone(requests)) return true;
+  const Turn turn(*this);
+  progress(requests, anyDone, deadline);
+  return anyDone(requests);
+}
+
+void Messenger::progress(std::span<Request* const> requests, Enough enough, Deadline deadline) {
   const std::uint64_t before = context_.finished;
   int pumped = Status::kNoPeer;
   for (const Request* r : requests) {
@@ -134,7 +158,7 @@ Status Messenger::wait(std::span<Request* const> requests, Deadline deadline) {
   }
   wakeOthers(context_.finished != before);
 
-  while (!settled(requests) && !deadline.expired()) {
+  while (!enough(requests) && !deadline.expired()) {
     if (leading_) {
       ++followers_;
       changed_.wait_for(mutex_, deadline.remaining());
@@ -147,17 +171,6 @@ Status Messenger::wait(std::span<Request* const> requests, Deadline deadline) {
   }
   // The lead is free, if this thread had it.
   if (!leading_ && followers_ > 0) changed_.notify_all();
-
-  if (allDone(requests)) return firstError();
-  Status status = firstError();
-  const bool late = status.ok();
-  if (late) status = timeout(requests, since);
-  const Status withdrawn =
-      late ? status : Status(StatusCode::kCancelled, "another request of the same wait failed");
-  for (Request* r : requests) {
-    if (!r->done()) links_[static_cast<std::size_t>(r->peer())]->end(*r, withdrawn);
-  }
-  return status;
 }
 
 void Messenger::abort(std::uint32_t group, const Status& why, std::span<const int> peers) {

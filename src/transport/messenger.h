@@ -40,6 +40,7 @@ class Messenger final : public Transport {
   void recv(int peer, const Envelope& envelope, std::span<std::byte> data,
             Request& request) override;
   Status wait(std::span<Request* const> requests, Deadline deadline) override;
+  bool waitAny(std::span<Request* const> requests, Deadline deadline) override;
   void abort(std::uint32_t group, const Status& why, std::span<const int> peers) override;
   Status aborted(std::uint32_t group) override;
 
@@ -50,6 +51,10 @@ class Messenger final : public Transport {
   void post(Direction direction, int peer, const Envelope& envelope, std::byte* data,
             std::size_t size, Request& request);
 
+  // Moves bytes, or lets another thread, until `enough(requests)` or the deadline.
+  using Enough = bool (*)(std::span<Request* const> requests);
+  void progress(std::span<Request* const> requests, Enough enough, Deadline deadline)
+      COLLA_REQUIRES(mutex_);
   PeerLink& link(int peer) COLLA_REQUIRES(mutex_);
   PeerLink& addLink(int peer) COLLA_REQUIRES(mutex_);
   void pump(PeerLink& link) COLLA_REQUIRES(mutex_);

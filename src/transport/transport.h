@@ -125,6 +125,9 @@ class Transport {
   // unfinished ones are withdrawn: nobody touches their bytes afterwards, and the connection stays
   // good for other messages. At the deadline the status names the peers that were waited for.
   virtual Status wait(std::span<Request* const> requests, Deadline deadline) = 0;
+  // Makes progress on this thread until one of `requests` is done, or the deadline passes; whether
+  // one is. Withdraws nothing.
+  virtual bool waitAny(std::span<Request* const> requests, Deadline deadline) = 0;
 
   // Tells `peers` that `group` is broken, and why: their requests in it end with this status, and
   // so do later ones. Does not wait and never fails: a lost peer needs no telling.

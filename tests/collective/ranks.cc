@@ -33,6 +33,9 @@ class MessagesOnly final : public transport::Transport {
   Status wait(std::span<transport::Request* const> requests, Deadline deadline) override {
     return inner_->wait(requests, deadline);
   }
+  bool waitAny(std::span<transport::Request* const> requests, Deadline deadline) override {
+    return inner_->waitAny(requests, deadline);
+  }
   void abort(std::uint32_t group, const Status& why, std::span<const int> peers) override {
     inner_->abort(group, why, peers);
   }
@@ -54,6 +57,8 @@ std::vector<transport::Options> optionsFor(int count) {
 }
 
 using Transports = std::vector<std::unique_ptr<transport::Transport>>;
+
+}  // namespace
 
 Transports makeTransports(Wire wire, int count) {
   if (wire == Wire::kShm) {
@@ -81,8 +86,6 @@ Transports makeTransports(Wire wire, int count) {
   }
   return transports;
 }
-
-}  // namespace
 
 std::string toString(Wire wire) {
   switch (wire) {

@@ -17,6 +17,9 @@ namespace colla::test {
 enum class Wire { kShared, kMessages, kShm, kTcpPlain, kTcp };
 std::string toString(Wire wire);
 
+// One transport per rank, all connected.
+std::vector<std::unique_ptr<transport::Transport>> makeTransports(Wire wire, int count);
+
 // Runs body(rank's group) in `count` threads and waits for all of them.
 void runRanks(Wire wire, int count, const std::function<void(Group&)>& body,
               std::chrono::milliseconds timeout = std::chrono::seconds(20));

@@ -1,0 +1,321 @@
+#include "ps/client.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "ps/byte_reader.h"
+#include "ps/sender.h"
+#include "transport/spin.h"
+
+namespace colla::ps {
+namespace {
+
+// Servers give up on a worker that does not come before workers give up on them.
+constexpr std::chrono::seconds kLonger{10};
+constexpr std::size_t kRowsAtOnce = std::size_t{1} << 20;  // Floats in a message of a table.
+
+std::vector<std::byte> copyOf(std::span<const std::byte> bytes) {
+  return {bytes.begin(), bytes.end()};
+}
+
+Turn turnOf(const Answer& answer) {
+  return {answer.step, answer.late, answer.dropped != 0, answer.stop != 0, answer.scale};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Client>> Client::connect(ClientOptions options, Declaration declaration) {
+  options.timeout += kLonger;
+  COLLA_TRY(validate(declaration.policy));
+  COLLA_TRY_ASSIGN(const SliceMap map, SliceMap::of(declaration.firstSlices));
+  COLLA_TRY_ASSIGN(Layout layout, Layout::make(declaration.entries, declaration.layout));
+  COLLA_TRY_ASSIGN(optim::UpdateRule rule, optim::UpdateRule::make(declaration.optimizer));
+  const auto partials = static_cast<int>(map.subtrees(options.rank).size());
+  std::unique_ptr<Client> client(new Client(std::move(options), std::move(declaration),
+                                            std::move(layout), std::move(rule)));
+  COLLA_TRY(client->allocate(partials));
+  COLLA_TRY(client->attach());
+  return client;
+}
+
+Client::Client(ClientOptions options, Declaration declaration, Layout layout,
+               optim::UpdateRule rule)
+    : options_(std::move(options)),
+      declaration_(std::move(declaration)),
+      layout_(std::move(layout)),
+      rule_(std::move(rule)),
+      shared_(options_.transport->sharedMemory()),
+      asked_(static_cast<std::size_t>(options_.servers)),
+      places_(static_cast<std::size_t>(options_.servers)) {
+  for (int server = 0; server < options_.servers; ++server) {
+    const int peer = options_.workers + server;
+    servers_.push_back(std::make_unique<Channel>(*options_.transport, peer, options_.names[peer],
+                                                 kWorkerChannel));
+  }
+  if (shared_ == nullptr) sender_ = std::make_unique<Sender>(*options_.transport);
+}
+
+Client::~Client() {
+  sender_.reset();
+  for (const Memory& memory : areas_) {
+    if (shared_ != nullptr && !memory.bytes.empty()) shared_->release(memory.bytes);
+  }
+}
+
+Status Client::allocate(int partials) {
+  for (int i = 0; i <= partials; ++i) {
+    Memory& memory = areas_.emplace_back();
+    const std::size_t bytes = std::max<std::size_t>(layout_.areaBytes(), 1);
+    if (shared_ == nullptr) {
+      memory.own = AlignedBytes(bytes);
+      memory.bytes = memory.own.bytes();
+    } else {
+      COLLA_TRY_ASSIGN(memory.bytes, shared_->allocate(bytes));
+    }
+  }
+  return {};
+}
+
+Status Client::attach() {
+  const std::string text = encode(declaration_);
+  std::vector<Channel::Expected> expected;
+  for (const auto& server : servers_) {
+    expected.push_back({server.get(), server->ask({.topic = Topic::kDeclare},
+                                                  copyOf(std::as_bytes(std::span(text))))});
+  }
+  COLLA_TRY(Channel::wait(expected, deadline()).status());
+  if (shared_ == nullptr) return {};
+  std::vector<transport::Place> places;
+  for (const Memory& memory : areas_) places.push_back(shared_->find(memory.bytes));
+  ByteWriter writer;
+  writer.putAll(std::span<const transport::Place>(places));
+  const std::vector<std::byte> payload = writer.take();
+  expected.clear();
+  for (const auto& server : servers_) {
+    expected.push_back({server.get(), server->ask({.topic = Topic::kAttach}, payload)});
+  }
+  return Channel::wait(expected, deadline()).status();
+}
+
+Status Client::fill(int block, int slot, std::span<const std::byte> bytes) {
+  const Ask ask{.topic = Topic::kFill, .number = block, .slot = slot};
+  Channel& server = *servers_[layout_.blocks()[block].server];
+  return server.call(ask, copyOf(bytes), deadline()).status();
+}
+
+Status Client::fillRows(int partition, int slot, std::int64_t first,
+                        std::span<const float> values) {
+  const Partition& part = layout_.partitions()[partition];
+  const std::size_t width = layout_.entries()[part.entry].width();
+  const std::size_t atOnce = std::max<std::size_t>(1, kRowsAtOnce / width) * width;
+  while (!values.empty()) {
+    const auto some = values.first(std::min(atOnce, values.size()));
+    const Ask ask{
+        .topic = Topic::kFillRows, .number = partition, .slot = slot, .first = first};
+    COLLA_TRY(
+        servers_[part.server]->call(ask, copyOf(std::as_bytes(some)), deadline()).status());
+    values = values.subspan(some.size());
+    first += static_cast<std::int64_t>(some.size() / width);
+  }
+  return {};
+}
+
+Status Client::start(std::int64_t step, std::span<const std::int64_t> steps) {
+  ByteWriter writer;
+  writer.putAll(steps);
+  const std::vector<std::byte> payload = writer.take();
+  std::vector<Channel::Expected> expected;
+  for (const auto& server : servers_) {
+    expected.push_back({server.get(), server->ask({.topic = Topic::kStart, .step = step}, payload)});
+  }
+  return Channel::wait(expected, deadline()).status();
+}
+
+Result<Turn> Client::begin() {
+  std::vector<Channel::Expected> expected;
+  for (const auto& server : servers_) {
+    expected.push_back({server.get(), server->ask({.topic = Topic::kBegin})});
+  }
+  return parametersFrom(expected);
+}
+
+void Client::push(int block) {
+  Channel& server = *servers_[layout_.blocks()[block].server];
+  const Ask ask{.topic = Topic::kPush, .number = block, .step = step_};
+  if (shared_ != nullptr) {
+    server.ask(ask);
+    return;
+  }
+  std::vector<std::span<const std::byte>> partials;
+  for (std::size_t i = 1; i < areas_.size(); ++i) {
+    partials.push_back(
+        areas_[i].bytes.subspan(layout_.blocks()[block].offset, layout_.blocks()[block].bytes));
+  }
+  sender_->send(server.peer(), server.number(), server.reserve(), ask, std::move(partials));
+}
+
+void Client::pushRows(int entry, std::span<const collective::Rows> leaves) {
+  const std::size_t width = layout_.entries()[entry].width();
+  std::vector<std::vector<collective::Rows>> parts(
+      servers_.size(), std::vector<collective::Rows>(leaves.size()));
+  for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
+    const collective::Rows& all = leaves[leaf];
+    std::size_t at = 0;
+    for (const Partition& part : layout_.partitionsOf(entry)) {
+      const auto end = static_cast<std::size_t>(
+          std::ranges::lower_bound(all.rows, part.end) - all.rows.begin());
+      collective::Rows& mine = parts[part.server][leaf];
+      mine.rows.insert(mine.rows.end(), all.rows.begin() + static_cast<std::ptrdiff_t>(at),
+                       all.rows.begin() + static_cast<std::ptrdiff_t>(end));
+      mine.values.insert(mine.values.end(),
+                         all.values.begin() + static_cast<std::ptrdiff_t>(at * width),
+                         all.values.begin() + static_cast<std::ptrdiff_t>(end * width));
+      at = end;
+    }
+  }
+  for (std::size_t server = 0; server < servers_.size(); ++server) {
+    const bool any = std::ranges::any_of(parts[server], [](const auto& r) { return !r.rows.empty(); });
+    if (!any) continue;
+    servers_[server]->ask({.topic = Topic::kPushRows, .number = entry, .step = step_},
+                          encodeRows(parts[server]));
+  }
+}
+
+Result<Turn> Client::finish(const Finish& finish) {
+  const std::vector<std::byte> payload = encode(finish);
+  std::vector<Channel::Expected> expected;
+  for (const auto& server : servers_) {
+    expected.push_back({server.get(), server->ask({.topic = Topic::kFinish, .step = step_}, payload)});
+  }
+  auto turn = parametersFrom(expected);
+  if (sender_) sender_->finish();  // The servers have what was pushed, or want it no more.
+  return turn;
+}
+
+Result<Turn> Client::parametersFrom(std::span<const Channel::Expected> expected) {
+  COLLA_TRY_ASSIGN(const auto replies, Channel::wait(expected, deadline()));
+  for (int server = 0; server < options_.servers && shared_ == nullptr; ++server) {
+    std::span<const std::byte> left = replies[server].payload;
+    for (auto block = layout_.blocks().rbegin(); block != layout_.blocks().rend(); ++block) {
+      if (block->server != server) continue;
+      if (left.size() < block->bytes) return {StatusCode::kMismatch, "too few parameters came"};
+      std::memcpy(areas_[0].bytes.data() + block->offset, left.data(), block->bytes);
+      left = left.subspan(block->bytes);
+    }
+  }
+  step_ = replies.front().head.step;
+  return turnOf(replies.front().head);
+}
+
+Status Client::pullRows(int entry, std::span<const std::int64_t> rows, std::span<float> values) {
+  const std::size_t width = layout_.entries()[entry].width();
+  for (auto& asked : asked_) asked.clear();
+  for (auto& places : places_) places.clear();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] < 0 || rows[i] >= layout_.entries()[entry].rows()) {
+      return {StatusCode::kInvalidArgument,
+              fmt::format("row {} of table \"{}\", which has {}", rows[i],
+                          layout_.entries()[entry].name, layout_.entries()[entry].rows())};
+    }
+    const int server = layout_.partitionOf(entry, rows[i]).server;
+    asked_[server].push_back(rows[i]);
+    places_[server].push_back(i);
+  }
+  std::vector<Channel::Expected> expected;
+  std::vector<std::size_t> who;
+  for (std::size_t server = 0; server < servers_.size(); ++server) {
+    if (asked_[server].empty()) continue;
+    const auto payload = std::as_bytes(std::span(asked_[server]));
+    expected.push_back({servers_[server].get(),
+                        servers_[server]->ask({.topic = Topic::kPullRows, .number = entry},
+                                              copyOf(payload))});
+    who.push_back(server);
+  }
+  if (expected.empty()) return {};
+  COLLA_TRY_ASSIGN(const auto replies, Channel::wait(expected, deadline()));
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    const auto& places = places_[who[i]];
+    if (replies[i].payload.size() != places.size() * width * sizeof(float)) {
+      return {StatusCode::kMismatch, "another number of rows came than was asked for"};
+    }
+    for (std::size_t row = 0; row < places.size(); ++row) {
+      std::memcpy(values.data() + places[row] * width,
+                  replies[i].payload.data() + row * width * sizeof(float), width * sizeof(float));
+    }
+  }
+  return {};
+}
+
+Result<Statistics> Client::statistics() {
+  COLLA_TRY_ASSIGN(const auto reply,
+                   servers_[0]->call({.topic = Topic::kStatistics}, {}, deadline()));
+  return decodeStatistics(reply.payload);
+}
+
+Status Client::leave() {
+  std::vector<Channel::Expected> expected;
+  for (const auto& server : servers_) {
+    expected.push_back({server.get(), server->ask({.topic = Topic::kLeave})});
+  }
+  return Channel::wait(expected, deadline()).status();
+}
+
+Snapshots::Snapshots(const ClientOptions& options, const Layout& layout)
+    : options_(options), layout_(layout) {
+  for (int server = 0; server < options_.servers; ++server) {
+    const int peer = options_.workers + server;
+    servers_.push_back(std::make_unique<Channel>(*options_.transport, peer, options_.names[peer],
+                                                 kSaverChannel));
+  }
+}
+
+Result<std::int64_t> Snapshots::take() {
+  COLLA_TRY_ASSIGN(const auto reply, servers_[0]->call({.topic = Topic::kSnapshot}, {}, deadline()));
+  step_ = reply.head.step;
+  return step_;
+}
+
+Status Snapshots::readBlock(int block, int slot, std::span<std::byte> out) {
+  const Ask ask{.topic = Topic::kFetch, .number = block, .slot = slot, .step = step_};
+  COLLA_TRY_ASSIGN(const auto reply,
+                   servers_[layout_.blocks()[block].server]->call(ask, {}, deadline()));
+  if (reply.payload.size() != out.size()) return {StatusCode::kMismatch, "a block of another size"};
+  std::memcpy(out.data(), reply.payload.data(), out.size());
+  return {};
+}
+
+Status Snapshots::readRows(int partition, int slot, std::int64_t first, std::span<float> out) {
+  const Partition& part = layout_.partitions()[partition];
+  const std::size_t width = layout_.entries()[part.entry].width();
+  const std::size_t atOnce = std::max<std::size_t>(1, kRowsAtOnce / width) * width;
+  while (!out.empty()) {
+    const auto some = out.first(std::min(atOnce, out.size()));
+    const Ask ask{.topic = Topic::kFetchRows,
+                  .number = partition,
+                  .slot = slot,
+                  .count = static_cast<std::uint32_t>(some.size() / width),
+                  .step = step_,
+                  .first = first};
+    COLLA_TRY_ASSIGN(const auto reply, servers_[part.server]->call(ask, {}, deadline()));
+    if (reply.payload.size() != some.size_bytes()) {
+      return {StatusCode::kMismatch, "rows of another size"};
+    }
+    std::memcpy(some.data(), reply.payload.data(), some.size_bytes());
+    out = out.subspan(some.size());
+    first += ask.count;
+  }
+  return {};
+}
+
+Result<std::vector<std::int64_t>> Snapshots::steps() {
+  COLLA_TRY_ASSIGN(const auto reply,
+                   servers_[0]->call({.topic = Topic::kFetchSteps, .step = step_}, {}, deadline()));
+  std::vector<std::int64_t> steps(reply.payload.size() / sizeof(std::int64_t));
+  std::memcpy(steps.data(), reply.payload.data(), steps.size() * sizeof(std::int64_t));
+  return steps;
+}
+
+}  // namespace colla::ps

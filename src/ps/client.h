@@ -1,0 +1,133 @@
+// A worker's end of the parameter servers.
+//
+// Parameters and gradients have memory here, laid out as ps/layout.h says. On one host the servers
+// read and write it where it lies; otherwise it travels. A step: the worker folds its slices into
+// partial(i), says push(block) as soon as a block of all of them is complete, and ends with
+// finish(), which returns with the next parameters in area().
+//
+// To be used by one thread; a Snapshots (below) by another.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "colla/status.h"
+#include "ps/channel.h"
+#include "ps/layout.h"
+#include "ps/shard.h"
+#include "ps/wire.h"
+#include "transport/transport.h"
+
+namespace colla::ps {
+
+struct ClientOptions {
+  transport::Transport* transport = nullptr;
+  int rank = 0;
+  int workers = 1;
+  int servers = 1;
+  std::vector<std::string> names;  // Of all peers, for messages.
+  std::chrono::milliseconds timeout{300'000};
+};
+
+// What a worker gets to know with its parameters.
+struct Turn {
+  std::int64_t step = 0;  // Updates made so far.
+  std::int64_t late = 0;  // How many were made since the worker last got parameters, before its own.
+  bool dropped = false;   // The gradients were.
+  bool stop = false;      // Some worker would like to end.
+  double scale = 1;       // What the gradients of the last update were multiplied by to clip them.
+};
+
+class Client {
+ public:
+  // Every worker declares the same.
+  static Result<std::unique_ptr<Client>> connect(ClientOptions options, Declaration declaration);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  const Layout& layout() const { return layout_; }
+  int slots() const { return static_cast<int>(rule_.slots().size()); }
+  std::span<const optim::Slot> slotNames() const { return rule_.slots(); }
+  // Everything but tables, as of the last step.
+  std::span<std::byte> area() const { return areas_[0].bytes; }
+  // A partial sum of gradients, laid out the same.
+  std::span<std::byte> partial(int number) const { return areas_[number + 1].bytes; }
+
+  // Worker 0 alone, before start(): what servers hold at first. `slot` -1: parameters.
+  Status fill(int block, int slot, std::span<const std::byte> bytes);
+  Status fillRows(int partition, int slot, std::int64_t first, std::span<const float> values);
+  // `steps`: updates that each entry has had.
+  Status start(std::int64_t step, std::span<const std::int64_t> steps);
+  // Waits until worker 0 has started the servers.
+  Result<Turn> begin();
+
+  // The partial sums of a block are complete. Does not wait.
+  void push(int block);
+  // The same for a table's rows: of each partial sum.
+  void pushRows(int entry, std::span<const collective::Rows> leaves);
+  // Ends the step.
+  Result<Turn> finish(const Finish& finish);
+
+  // Values of some rows of a table, one behind the other.
+  Status pullRows(int entry, std::span<const std::int64_t> rows, std::span<float> values);
+
+  Result<Statistics> statistics();
+  // Says good-bye: servers end when every worker has.
+  Status leave();
+
+ private:
+  struct Memory {
+    std::span<std::byte> bytes;
+    AlignedBytes own;  // Where there is no shared memory.
+  };
+  class Sender;
+
+  Client(ClientOptions options, Declaration declaration, Layout layout, optim::UpdateRule rule);
+  Status allocate(int partials);
+  Status attach();
+  Result<Turn> parametersFrom(std::span<const Channel::Expected> expected);
+  Deadline deadline() const { return Deadline::after(options_.timeout); }
+
+  const ClientOptions options_;
+  const Declaration declaration_;
+  const Layout layout_;
+  const optim::UpdateRule rule_;
+  transport::SharedMemory* const shared_;
+  std::vector<Memory> areas_;
+  std::vector<std::unique_ptr<Channel>> servers_;
+  std::unique_ptr<Sender> sender_;  // Where pushes travel.
+  std::int64_t step_ = 0;           // Updates made when this worker last got parameters.
+  std::vector<std::vector<std::int64_t>> asked_;  // pullRows(): rows of each server,
+  std::vector<std::vector<std::size_t>> places_;  // and where their values go.
+};
+
+// Reads what the servers hold at one step, while training goes on. For worker 0's saving thread.
+class Snapshots {
+ public:
+  Snapshots(const ClientOptions& options, const Layout& layout);
+
+  // The step that the servers were at when they took one.
+  Result<std::int64_t> take();
+  // Of the one last taken.
+  Status readBlock(int block, int slot, std::span<std::byte> out);
+  Status readRows(int partition, int slot, std::int64_t first, std::span<float> out);
+  Result<std::vector<std::int64_t>> steps();
+
+ private:
+  Deadline deadline() const { return Deadline::after(options_.timeout); }
+
+  const ClientOptions options_;
+  const Layout& layout_;
+  std::vector<std::unique_ptr<Channel>> servers_;
+  std::int64_t step_ = 0;
+};
+
+}  // namespace colla::ps

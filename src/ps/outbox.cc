@@ -1,0 +1,27 @@
+#include "ps/outbox.h"
+
+namespace colla::ps {
+
+Outbox::~Outbox() { flush(Deadline::at(TimePoint::min())); }
+
+void Outbox::send(int peer, const transport::Envelope& envelope, std::vector<std::byte> bytes) {
+  sweep();
+  Letter& letter = letters_.emplace_back();
+  letter.bytes = std::move(bytes);
+  transport_.send(peer, envelope, letter.bytes, letter.request);
+}
+
+void Outbox::sweep() {
+  std::erase_if(letters_, [](const Letter& letter) { return letter.request.done(); });
+}
+
+void Outbox::flush(Deadline deadline) {
+  // One by one: a lost peer must not keep the others from getting theirs.
+  for (Letter& letter : letters_) {
+    transport::Request* const request = &letter.request;
+    static_cast<void>(transport_.wait({&request, 1}, deadline));
+  }
+  letters_.clear();
+}
+
+}  // namespace colla::ps

@@ -1,0 +1,46 @@
+// Messages that a server or worker has sent and that may still be on their way. Never blocks.
+//
+// Not thread safe.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "transport/transport.h"
+
+namespace colla::ps {
+
+class Outbox {
+ public:
+  explicit Outbox(transport::Transport& transport) : transport_(transport) {}
+  // Withdraws what is still under way.
+  ~Outbox();
+  Outbox(const Outbox&) = delete;
+  Outbox& operator=(const Outbox&) = delete;
+
+  // Takes the bytes over.
+  void send(int peer, const transport::Envelope& envelope, std::vector<std::byte> bytes);
+  // Forgets what has arrived. A peer that is lost is noticed by who listens to it.
+  void sweep();
+  // Gives what is left until the deadline to leave.
+  void flush(Deadline deadline);
+
+ private:
+  struct Letter {
+    std::vector<std::byte> bytes;
+    transport::Request request;
+  };
+  transport::Transport& transport_;
+  std::list<Letter> letters_;
+};
+
+template <typename T>
+std::vector<std::byte> bytesOf(const T& value) {
+  const auto bytes = std::as_bytes(std::span(&value, 1));
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace colla::ps

@@ -1,0 +1,138 @@
+#include "ps/policy_sync.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace colla::ps {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kTimes = 20;       // Steps that the median is taken of.
+constexpr std::size_t kFewestTimes = 5;  // Before that nobody is called a straggler.
+constexpr std::chrono::nanoseconds kLeastPatience = 50ms;
+constexpr int kPatienceFactor = 3;
+
+double milliseconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
+
+}  // namespace
+
+SyncPolicy::SyncPolicy(const PolicyOptions& options, std::int64_t step)
+    : options_(options), step_(step) {
+  for (int worker = 0; worker < options.workers; ++worker) there_.insert(worker);
+}
+
+std::vector<Decision> SyncPolicy::arrived(const Arrival& arrival, TimePoint now) {
+  const int worker = arrival.worker;
+  if (arrival.step < step_) {
+    Decision decision{.release = {worker}};
+    if (!arrival.empty) decision.drop.push_back({worker, arrival.step, step_ - arrival.step});
+    return {decision};
+  }
+  (arrival.empty ? empty_ : in_).insert(worker);
+  lastArrival_ = now;
+  if (left_.erase(worker) > 0) {
+    tell(fmt::format("worker {} keeps pace again: steps wait for it from step {} on", worker,
+                     step_));
+  }
+  if (!complete()) return {};
+  return {update(now)};
+}
+
+// Enough of those that have samples.
+bool SyncPolicy::complete() const {
+  const std::size_t backup =
+      options_.backup == PolicyOptions::kAuto
+          ? left_.size()
+          : static_cast<std::size_t>(options_.backup) - std::min(lost_.size(),
+                static_cast<std::size_t>(options_.backup));
+  const std::size_t candidates = there_.size() - empty_.size();
+  if (candidates == 0) return true;
+  // Backups are for steps in which everybody has samples: a last few are all waited for.
+  const std::size_t needed = empty_.empty() ? candidates - std::min(backup, candidates - 1)
+                                            : candidates;
+  return in_.size() >= needed;
+}
+
+Decision SyncPolicy::update(TimePoint now) {
+  Decision decision;
+  decision.take.assign(in_.begin(), in_.end());
+  decision.release = decision.take;
+  decision.release.insert(decision.release.end(), empty_.begin(), empty_.end());
+  if (!in_.empty()) {
+    ++step_;
+    if (stepBegan_ != TimePoint{}) {
+      times_.push_back(now - stepBegan_);
+      if (times_.size() > kTimes) times_.pop_front();
+    }
+    stepBegan_ = now;
+  }
+  in_.clear();
+  empty_.clear();
+  lastArrival_ = TimePoint::max();
+  return decision;
+}
+
+Result<std::vector<Decision>> SyncPolicy::gone(int worker, bool finished, TimePoint now) {
+  there_.erase(worker);
+  in_.erase(worker);
+  empty_.erase(worker);
+  left_.erase(worker);
+  if (!finished) {
+    lost_.insert(worker);
+    const int spare = options_.backup == PolicyOptions::kAuto ? 0 : options_.backup;
+    if (static_cast<int>(lost_.size()) > spare) {
+      return {StatusCode::kPeerLost,
+              spare == 0 ? std::string("a step waits for every worker: start with --backup to go "
+                                       "on without one")
+                         : fmt::format("--backup {} lets no more than that be lost", spare)};
+    }
+  }
+  const bool waiting = !in_.empty() || !empty_.empty();
+  if (there_.empty() || !waiting || !complete()) return std::vector<Decision>();
+  return std::vector<Decision>{update(now)};
+}
+
+std::vector<int> SyncPolicy::waitsFor() const {
+  std::vector<int> missing;
+  for (const int worker : there_) {
+    if (!in_.contains(worker) && !empty_.contains(worker) && !left_.contains(worker)) {
+      missing.push_back(worker);
+    }
+  }
+  return missing;
+}
+
+std::chrono::nanoseconds SyncPolicy::patience() const {
+  auto times = times_;
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::ranges::nth_element(times, middle);
+  return std::max(kLeastPatience, kPatienceFactor * *middle);
+}
+
+TimePoint SyncPolicy::nextDeadline() const {
+  if (options_.backup != PolicyOptions::kAuto || in_.empty() || times_.size() < kFewestTimes) {
+    return TimePoint::max();
+  }
+  const std::size_t late = waitsFor().size();
+  const bool few = late > 0 && (left_.size() + late) * 2 <= there_.size();
+  return few ? lastArrival_ + patience() : TimePoint::max();
+}
+
+std::vector<Decision> SyncPolicy::tick(TimePoint now) {
+  if (now < nextDeadline()) return {};
+  for (const int late : waitsFor()) {
+    tell(fmt::format("worker {} is a straggler: step {} has waited {:.0f} ms for it, {} x the "
+                     "median step is {:.0f} ms; steps go on without it until it keeps pace",
+                     late, step_, milliseconds(now - lastArrival_), kPatienceFactor,
+                     milliseconds(patience())));
+    left_.insert(late);
+  }
+  if (!complete()) return {};
+  return {update(now)};
+}
+
+}  // namespace colla::ps

@@ -1,0 +1,47 @@
+// Sync: the gradients of a step make one update. With b backup workers the first n - b of them do;
+// what comes later is dropped.
+//
+// A worker without samples brings nothing: a step waits for it as little as for a backup worker, so
+// that those who have samples left can finish them.
+//
+// `auto`: a step waits for everybody until one keeps the others waiting for longer than
+// max(50 ms, 3 x the median time of the last steps), counted from the arrival of the last of the
+// others. From then on steps don't wait for that worker, until one of its gradients comes in time
+// again; at most half of the workers are left behind.
+#pragma once
+
+#include <deque>
+#include <set>
+
+#include "ps/policy.h"
+
+namespace colla::ps {
+
+class SyncPolicy final : public Policy {
+ public:
+  SyncPolicy(const PolicyOptions& options, std::int64_t step);
+
+  std::vector<Decision> arrived(const Arrival& arrival, TimePoint now) override;
+  Result<std::vector<Decision>> gone(int worker, bool finished, TimePoint now) override;
+  std::vector<Decision> tick(TimePoint now) override;
+  TimePoint nextDeadline() const override;
+  std::vector<int> waitsFor() const override;
+
+ private:
+  bool complete() const;
+  Decision update(TimePoint now);
+  std::chrono::nanoseconds patience() const;
+
+  const PolicyOptions options_;
+  std::int64_t step_;
+  std::set<int> there_;            // Workers that have not gone.
+  std::set<int> lost_;             // Those that went without having finished.
+  std::set<int> in_;               // Of the present step, with samples,
+  std::set<int> empty_;            // and without.
+  std::set<int> left_;             // Stragglers that steps don't wait for: auto alone.
+  TimePoint stepBegan_{};
+  TimePoint lastArrival_ = TimePoint::max();
+  std::deque<std::chrono::nanoseconds> times_;  // Of the last steps.
+};
+
+}  // namespace colla::ps

@@ -1,0 +1,66 @@
+#include "ps/sender.h"
+
+#include "transport/spin.h"
+
+namespace colla::ps {
+namespace {
+
+// A server that takes nothing for so long is stuck; whoever waits for its answer says so.
+constexpr std::chrono::minutes kPatience{10};
+
+}  // namespace
+
+Client::Sender::Sender(transport::Transport& transport)
+    : transport_(transport), thread_([this] { run(); }) {}
+
+Client::Sender::~Sender() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    parcels_.clear();
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Client::Sender::send(int peer, std::uint32_t channel, std::uint32_t sequence, const Ask& ask,
+                          std::vector<std::span<const std::byte>> partials) {
+  {
+    const std::lock_guard lock(mutex_);
+    parcels_.push_back({peer, channel, sequence, ask, std::move(partials)});
+  }
+  changed_.notify_all();
+}
+
+void Client::Sender::finish() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return parcels_.empty() && !busy_; });
+}
+
+void Client::Sender::run() {
+  const transport::BackgroundThread background;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return closing_ || !parcels_.empty(); });
+    if (closing_) return;
+    const Parcel parcel = std::move(parcels_.front());
+    parcels_.pop_front();
+    busy_ = true;
+    lock.unlock();
+    std::deque<transport::Request> requests(parcel.partials.size() + 1);
+    std::vector<transport::Request*> pending;
+    for (transport::Request& request : requests) pending.push_back(&request);
+    transport_.send(parcel.peer, envelopeOf(parcel.channel, parcel.sequence, kAskStep),
+                    std::as_bytes(std::span(&parcel.ask, 1)), requests[0]);
+    for (std::uint32_t i = 0; i < parcel.partials.size(); ++i) {
+      transport_.send(parcel.peer, envelopeOf(parcel.channel, parcel.sequence, kPayloadStep + i),
+                      parcel.partials[i], requests[i + 1]);
+    }
+    static_cast<void>(transport_.wait(pending, Deadline::after(kPatience)));
+    lock.lock();
+    busy_ = false;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace colla::ps

@@ -1,0 +1,277 @@
+// What a worker asks a server for.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.h"
+#include "ps/byte_reader.h"
+#include "ps/finite.h"
+#include "ps/server.h"
+#include "ps/server_worker.h"
+
+namespace colla::ps {
+namespace {
+
+template <typename... Args>
+Status wrong(fmt::format_string<Args...> format, Args&&... args) {
+  return {StatusCode::kInvalidArgument, fmt::format(format, std::forward<Args>(args)...)};
+}
+
+std::span<const std::byte> readable(std::span<std::byte> bytes) { return bytes; }
+
+}  // namespace
+
+Status Server::declare(const Asked& from) {
+  transport::Mapping keep;
+  COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
+  const std::string text(reinterpret_cast<const char*>(payload.data()), payload.size());
+  if (!declared()) {
+    COLLA_TRY_ASSIGN(Declaration declaration, decodeDeclaration(text));
+    COLLA_TRY(validate(declaration.policy));
+    if (declaration.policy.workers != options_.workers ||
+        declaration.layout.servers != options_.servers) {
+      return wrong("it counts {} workers and {} servers, but the job has {} and {}",
+                   declaration.policy.workers, declaration.layout.servers, options_.workers,
+                   options_.servers);
+    }
+    COLLA_TRY_ASSIGN(const SliceMap map, SliceMap::of(declaration.firstSlices));
+    if (map.workers() != options_.workers) return wrong("its slices are for {} workers", map.workers());
+    COLLA_TRY_ASSIGN(optim::UpdateRule rule, optim::UpdateRule::make(declaration.optimizer));
+    COLLA_TRY_ASSIGN(Layout layout, Layout::make(declaration.entries, declaration.layout));
+    layout_ = std::make_unique<Layout>(std::move(layout));
+    shard_ = std::make_unique<Shard>(*layout_, options_.rank, std::move(rule), map);
+    job_ = std::move(declaration);
+    declaration_ = text;
+  } else if (text != declaration_) {
+    return wrong("{} declares another model, optimizer or policy than those before it: all workers "
+                 "must run the same program with the same flags",
+                 nameOf(from.peer));
+  }
+  workers_[from.peer].declared = true;
+  answer(from, {.step = step_});
+  return {};
+}
+
+// The places of the worker's memory, one for parameters and one for each of its partial sums.
+Status Server::attach(const Asked& from) {
+  transport::Mapping keep;
+  COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
+  ByteReader reader(payload);
+  const auto places = reader.getAll<transport::Place>();
+  const auto leaves = static_cast<std::size_t>(shard_->tree().leavesOf(from.peer));
+  transport::SharedMemory* const memory = transport_.sharedMemory();
+  if (!reader.done() || places.size() != leaves + 1 || memory == nullptr) {
+    return wrong("{} places for {} partial sums", places.size(), leaves);
+  }
+  std::vector<transport::Mapping> areas;
+  for (const transport::Place& place : places) {
+    COLLA_TRY_ASSIGN(areas.emplace_back(), memory->map(from.peer, place, layout_->areaBytes(),
+                                                       Deadline::after(options_.timeout)));
+  }
+  workers_[from.peer].areas = std::move(areas);
+  answer(from, {.step = step_});
+  return {};
+}
+
+Status Server::fill(const Asked& from) {
+  if (from.peer != 0 || started_) return wrong("only worker 0 fills servers, before it starts them");
+  transport::Mapping keep;
+  COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
+  const Ask& ask = from.ask;
+  const bool rows = ask.topic == Topic::kFillRows;
+  const auto own = rows ? shard_->partitions() : shard_->blocks();
+  if (ask.slot < -1 || ask.slot >= shard_->slots() || !std::ranges::binary_search(own, ask.number)) {
+    return wrong("{} {}, slot {} is not here", rows ? "partition" : "block", ask.number, ask.slot);
+  }
+  std::span<std::byte> target;
+  if (rows) {
+    const std::size_t width =
+        layout_->entries()[layout_->partitions()[ask.number].entry].width() * sizeof(float);
+    const auto all = std::as_writable_bytes(shard_->partition(ask.number, ask.slot));
+    if (ask.first < 0 || static_cast<std::size_t>(ask.first) > all.size() / width) {
+      return wrong("row {} of partition {}", ask.first, ask.number);
+    }
+    target = all.subspan(static_cast<std::size_t>(ask.first) * width);
+    if (payload.size() > target.size()) return wrong("too many rows of partition {}", ask.number);
+    target = target.first(payload.size());
+  } else {
+    target = shard_->block(ask.number, ask.slot);
+    if (payload.size() != target.size()) return wrong("block {} has another size", ask.number);
+  }
+  std::memcpy(target.data(), payload.data(), payload.size());
+  answer(from, {.step = step_});
+  return {};
+}
+
+Status Server::start(const Asked& from) {
+  transport::Mapping keep;
+  COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
+  ByteReader reader(payload);
+  const auto steps = reader.getAll<std::int64_t>();
+  if (from.peer != 0 || started_) return wrong("only worker 0 starts servers, and once");
+  if (!reader.done() || steps.size() != shard_->steps().size()) return wrong("damaged steps");
+  std::ranges::copy(steps, shard_->steps().begin());
+  started_ = true;
+  step_ = from.ask.step;
+  if (first()) policy_ = makePolicy(job_->policy, step_);
+  answer(from, {.step = step_});
+  for (Worker& worker : workers_) {
+    if (worker.waits) deliver(Asked(*worker.waits), {});
+  }
+  return {};
+}
+
+// A number that is not finite would spread into everybody's parameters.
+void Server::push(int peer, const Ask& ask) {
+  Worker& worker = workers_[peer];
+  const Block& block = layout_->blocks()[ask.number];
+  const int leaves = shard_->tree().leavesOf(peer);
+  for (int leaf = 0; leaf < leaves; ++leaf) {
+    const std::byte* const base =
+        worker.areas.empty() ? worker.staged[ask.number][leaf].bytes().data()
+                             : worker.areas[leaf + 1].bytes.data() + block.offset;
+    for (const Piece& piece : block.pieces) {
+      const Entry& entry = layout_->entries()[piece.entry];
+      if (entry.kind != Kind::kParameter) continue;
+      const auto bad = firstNotFinite(base + piece.offset - block.offset, piece.count, entry.type);
+      if (bad && worker.refusal.ok()) {
+        worker.refusal = wrong("the gradient of \"{}\" is not finite at element {} in step {}",
+                               entry.name, piece.begin + *bad, ask.step + 1);
+      }
+    }
+  }
+}
+
+// Rows go to the partitions that have them; each server gets its own.
+Status Server::pushRows(const Asked& from) {
+  transport::Mapping keep;
+  COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
+  Worker& worker = workers_[from.peer];
+  const int entry = from.ask.number;
+  if (entry < 0 || entry >= static_cast<int>(layout_->entries().size()) ||
+      layout_->entries()[entry].kind != Kind::kRows) {
+    worker.refusal = wrong("entry {} is no table", entry);
+    return {};
+  }
+  const Entry& table = layout_->entries()[entry];
+  auto rows = decodeRows(payload, shard_->tree().leavesOf(from.peer), table.rows(), table.width());
+  if (!rows.ok()) {
+    worker.refusal = rows.status().withContext(fmt::format("table \"{}\"", table.name));
+    return {};
+  }
+  for (const collective::Rows& leaf : *rows) {
+    const auto bad = firstNotFinite(leaf.values.data(), leaf.values.size(), DataType::kFloat32);
+    if (bad && worker.refusal.ok()) {
+      worker.refusal =
+          wrong("the gradient of \"{}\" is not finite in row {} in step {}", table.name,
+                leaf.rows[*bad / table.width()], from.ask.step + 1);
+    }
+  }
+  worker.rows[entry] = *std::move(rows);
+  return {};
+}
+
+Status Server::finish(const Asked& from) {
+  Worker& worker = workers_[from.peer];
+  transport::Mapping keep;
+  COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
+  if (!worker.refusal.ok()) return std::exchange(worker.refusal, {});
+  COLLA_TRY_ASSIGN(worker.finish, decodeFinish(payload, layout_->entries().size()));
+  worker.step = from.ask.step;
+  worker.waits = from;
+  worker.dropped = false;
+  stop_ = stop_ || worker.finish->stop;
+  if (first()) {
+    arrived(from.peer, worker.step);
+  } else {
+    tell(0, {.topic = Topic::kArrived, .number = from.peer, .step = worker.step});
+  }
+  return {};
+}
+
+Status Server::pullRows(const Asked& from) {
+  transport::Mapping keep;
+  COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
+  const int entry = from.ask.number;
+  if (entry < 0 || entry >= static_cast<int>(layout_->entries().size()) ||
+      layout_->entries()[entry].kind != Kind::kRows || payload.size() % sizeof(std::int64_t) != 0) {
+    return wrong("entry {} is no table", entry);
+  }
+  const Entry& table = layout_->entries()[entry];
+  const std::size_t width = table.width();
+  const std::size_t count = payload.size() / sizeof(std::int64_t);
+  std::vector<std::byte> values(count * width * sizeof(float));
+  for (std::size_t i = 0; i < count; ++i) {
+    std::int64_t row = 0;
+    std::memcpy(&row, payload.data() + i * sizeof(row), sizeof(row));
+    if (row < 0 || row >= table.rows()) {
+      return wrong("row {} of table \"{}\", which has {}", row, table.name, table.rows());
+    }
+    const Partition& part = layout_->partitionOf(entry, row);
+    const auto number = static_cast<int>(&part - layout_->partitions().data());
+    if (part.server != options_.rank) return wrong("row {} is on another server", row);
+    std::memcpy(values.data() + i * width * sizeof(float),
+                shard_->partition(number).data() + static_cast<std::size_t>(row - part.begin) * width,
+                width * sizeof(float));
+  }
+  answer(from, {.step = step_}, std::move(values));
+  return {};
+}
+
+Status Server::fetch(const Asked& from) {
+  const Ask& ask = from.ask;
+  if (snapshot_ == nullptr || snapshot_->step < ask.step) {
+    deferred_.push_back(from);  // Its order is on its way.
+    return {};
+  }
+  if (ask.topic == Topic::kFetchSteps) {
+    const auto bytes = std::as_bytes(std::span(snapshot_->steps));
+    answer(from, {.step = snapshot_->step}, {bytes.begin(), bytes.end()});
+    return {};
+  }
+  const bool rows = ask.topic == Topic::kFetchRows;
+  const auto& all = rows ? snapshot_->partitions : snapshot_->blocks;
+  const auto found = all.find(ask.number);
+  if (found == all.end() || ask.slot < -1 || ask.slot >= shard_->slots()) {
+    return wrong("{} {}, slot {} is not here", rows ? "partition" : "block", ask.number, ask.slot);
+  }
+  std::span<const std::byte> bytes = found->second[static_cast<std::size_t>(ask.slot + 1)];
+  if (rows) {
+    const std::size_t width =
+        layout_->entries()[layout_->partitions()[ask.number].entry].width() * sizeof(float);
+    const std::size_t most = bytes.size() / width;
+    if (ask.count > most || ask.first < 0 ||
+        static_cast<std::size_t>(ask.first) > most - ask.count) {
+      return wrong("{} rows from {} on of partition {}", ask.count, ask.first, ask.number);
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(ask.first) * width, ask.count * width);
+  }
+  answer(from, {.step = snapshot_->step}, {bytes.begin(), bytes.end()});
+  return {};
+}
+
+// The parameters as they are now: written into the worker's memory, or sent with the answer.
+void Server::deliver(const Asked& to, Answer head) {
+  Worker& worker = workers_[to.peer];
+  head.step = step_;
+  head.stop = stop_ ? 1 : 0;
+  head.scale = scale_;
+  worker.waits.reset();
+  worker.finish.reset();
+  worker.rows.clear();
+  std::vector<std::byte> payload;
+  // What the next forward needs first goes first.
+  for (auto it = shard_->blocks().rbegin(); it != shard_->blocks().rend(); ++it) {
+    const std::span<const std::byte> bytes = readable(shard_->block(*it));
+    if (worker.areas.empty()) {
+      payload.insert(payload.end(), bytes.begin(), bytes.end());
+    } else {
+      std::memcpy(worker.areas[0].bytes.data() + layout_->blocks()[*it].offset, bytes.data(),
+                  bytes.size());
+    }
+  }
+  answer(to, head, std::move(payload));
+}
+
+}  // namespace colla::ps

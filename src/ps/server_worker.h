@@ -1,0 +1,38 @@
+// What a server knows of one worker.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ps/server.h"
+
+namespace colla::ps {
+
+struct Server::Worker {
+  bool declared = false;
+  bool gone = false;
+  // Where its memory is seen from here; empty: it sends messages.
+  std::vector<transport::Mapping> areas;  // Parameters first, then each partial sum's.
+
+  // Of its present step.
+  std::map<int, std::vector<AlignedBytes>> staged;           // By block: partial sums that were sent.
+  std::map<int, std::vector<collective::Rows>> rows;         // By entry: of each leaf.
+  Status refusal;                                            // What is wrong with them.
+  std::optional<Finish> finish;
+  std::int64_t step = 0;
+  std::int64_t late = 0;  // What became of them.
+  bool dropped = false;
+  std::optional<Asked> waits;  // For parameters.
+};
+
+struct Server::Snapshot {
+  std::int64_t step = 0;
+  std::vector<std::int64_t> steps;
+  // By block and by partition: parameters, then each slot.
+  std::map<int, std::vector<std::vector<std::byte>>> blocks;
+  std::map<int, std::vector<std::vector<std::byte>>> partitions;
+};
+
+}  // namespace colla::ps

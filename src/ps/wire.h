@@ -1,0 +1,137 @@
+// What workers and servers say to each other.
+//
+// A worker asks, in order: an `Ask`, with `bytes` of payload that follow as a message or lie at
+// `place` in the worker's memory. A server answers those asks that want an answer, in whatever
+// order they can be answered: an `Answer`, with its payload the same way. The first server tells
+// the others what was decided; they tell it who has arrived.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "colla/optimizer.h"
+#include "colla/slices.h"
+#include "colla/status.h"
+#include "collective/rows.h"
+#include "ps/layout.h"
+#include "ps/policy.h"
+#include "transport/shared_memory.h"
+#include "transport/transport.h"
+
+namespace colla::ps {
+
+enum class Topic : std::uint8_t {
+  kDeclare = 1,  // payload: Declaration. Answered.
+  kAttach,       // payload: Places of the area and of each partial sum's. Answered.
+  kFill,         // number: block, `slot`; payload: its bytes. Worker 0 alone.
+  kFillRows,     // number: partition, `slot`, first: row of it; payload: rows.
+  kStart,        // step: updates made before; payload: steps of each entry. Worker 0 alone.
+  kBegin,        // Answered with the parameters once worker 0 has said kStart.
+  kPush,         // number: block, `step`. The block's partial sums follow, or lie in the areas.
+  kPushRows,     // number: entry, `step`; payload: encodeRows().
+  kFinish,       // `step`; payload: Finish. Answered with the parameters.
+  kPullRows,     // number: entry; payload: row numbers. Answered with their values.
+  kSnapshot,     // Answered with the step that it is of.
+  kFetch,        // number: block, `slot`, `step` of the snapshot. Answered with its bytes in the snapshot.
+  kFetchRows,    // number: partition, `slot`, `first`, count: rows of it. The same.
+  kFetchSteps,   // Answered with the steps of each entry in the snapshot.
+  kStatistics,   // Answered with Statistics.
+  kLeave,        // The worker has finished.
+  // Between servers.
+  kArrived,   // number: worker, `step`.
+  kSquares,   // payload: Squares, for the decision under way.
+  kDecision,  // payload: encode(Order).
+  kScale,     // step: the bits of a double, which the sums of the decision are multiplied by.
+};
+
+// Plain data, sent as it lies in memory: both ends run the same build on the same kind of CPU.
+struct Ask {
+  Topic topic = Topic::kLeave;
+  std::uint8_t padding[3] = {};
+  std::int32_t number = 0;
+  std::int32_t slot = -1;
+  std::uint32_t count = 0;
+  std::int64_t step = 0;
+  std::int64_t first = 0;
+  std::uint64_t bytes = 0;
+  transport::Place place = {};
+};
+
+struct Answer {
+  StatusCode code = StatusCode::kOk;
+  std::uint8_t stop = 0;     // Some worker would like to end.
+  std::uint8_t dropped = 0;  // The gradients that it answers were.
+  std::uint8_t padding[5] = {};
+  std::int64_t step = 0;   // Updates made.
+  std::int64_t late = 0;   // How old the gradients were when they were taken.
+  double scale = 1;        // What clipping multiplied the last update's gradients by.
+  std::uint64_t bytes = 0;  // Of the payload, or of the text of an error.
+};
+
+// Messages of one ask and its answer.
+enum Step : std::uint32_t { kAskStep = 0, kPayloadStep = 1, kAnswerStep = 1 << 20, kResultStep };
+// Payloads that are one message per block or partial sum come behind these.
+
+// Of a worker: its steps, and (worker 0) checkpoints beside them. Between servers.
+enum ChannelNumber : std::uint32_t { kWorkerChannel = 0, kSaverChannel = 1, kServerChannel = 2 };
+
+// The most that a payload in a message may have: what a worker could possibly need.
+inline constexpr std::uint64_t kMostPayload = std::uint64_t{1} << 31;
+
+transport::Envelope envelopeOf(std::uint32_t channel, std::uint32_t sequence, std::uint32_t step);
+
+// What a worker trains: all workers of a job say the same.
+struct Declaration {
+  std::vector<Entry> entries;
+  Layout::Options layout;
+  OptimizerOptions optimizer;
+  PolicyOptions policy;
+  double clipNorm = 0;
+  std::vector<int> firstSlices;  // SliceMap::of().
+};
+std::string encode(const Declaration& declaration);
+// kInvalidArgument with what is wrong.
+Result<Declaration> decodeDeclaration(std::string_view text);
+
+// A worker's last word of a step.
+struct Finish {
+  double share = 1;   // Of the global batch's samples.
+  double factor = 1;  // Of the learning rate.
+  bool empty = false;
+  bool stop = false;
+  std::vector<std::uint8_t> present = {};  // By entry: it brought a value that counts.
+  // Sums of squares of gradients that the servers don't have, by the parameters' order: hybrid.
+  std::vector<std::pair<std::int32_t, double>> squares = {};
+};
+std::vector<std::byte> encode(const Finish& finish);
+Result<Finish> decodeFinish(std::span<const std::byte> bytes, std::size_t entries);
+
+// Rows of each of a worker's leaves.
+std::vector<std::byte> encodeRows(std::span<const collective::Rows> leaves);
+// kInvalidArgument for rows that don't ascend or are not in [0, rows), and other lengths.
+Result<std::vector<collective::Rows>> decodeRows(std::span<const std::byte> bytes, int leaves,
+                                                 std::int64_t rows, std::size_t width);
+
+// A decision on its way to the other servers.
+struct Order {
+  Decision decision;
+  bool snapshot = false;
+  std::string failure;  // The job can't go on.
+};
+std::vector<std::byte> encode(const Order& order);
+Result<Order> decodeOrder(std::span<const std::byte> bytes);
+
+// What became of the gradients, for people.
+struct Statistics {
+  std::int64_t taken = 0;
+  std::int64_t dropped = 0;
+  Staleness staleness;
+};
+std::vector<std::byte> encode(const Statistics& statistics);
+Result<Statistics> decodeStatistics(std::span<const std::byte> bytes);
+
+}  // namespace colla::ps

@@ -1,0 +1,39 @@
+// Workers and servers as threads of the test, on every transport there is.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "collective/ranks.h"
+#include "ps/client.h"
+#include "ps/server.h"
+
+namespace colla::ps {
+
+class Crew {
+ public:
+  Crew(test::Wire wire, int workers, int servers,
+       std::chrono::milliseconds timeout = std::chrono::seconds(20));
+
+  // Runs the servers, and body(rank) for each worker; returns when all of them have ended.
+  void run(const std::function<void(int)>& body);
+  // What became of the servers.
+  const std::vector<Status>& servers() const { return statuses_; }
+
+  ClientOptions client(int rank) const;
+  // What the others see of a worker that dies.
+  void die(int rank) { transports_[rank].reset(); }
+
+ private:
+  const int workers_;
+  const std::chrono::milliseconds timeout_;
+  std::vector<std::unique_ptr<transport::Transport>> transports_;
+  std::vector<std::string> names_;
+  std::vector<Status> statuses_;
+};
+
+// Slices 0..slices-1 shared out evenly; the layout and the policy fit.
+Declaration declarationFor(std::vector<Entry> entries, int workers, int servers, int slices);
+
+}  // namespace colla::ps
