@@ -69,13 +69,7 @@ TEST_P(RunSpareNever, EndsTheJob) {
   CollaProcess colla(runWith({"-np", "3", "--ps", "1", "--spare-workers", "2"}));
   ASSERT_TRUE(colla.says("ready", 4)) << colla.err();
   const std::string victim = GetParam();
-  pid_t pid = 0;
-  for (const MarkedProcess& process : colla.processes()) {
-    if (process.has("COLLA_ROLE=" + victim) && process.has("COLLA_RANK=0") &&
-        process.name == "sh") {
-      pid = process.pid;
-    }
-  }
+  const pid_t pid = colla.member(victim, 0);
   ASSERT_NE(pid, 0);
   kill(pid, SIGKILL);
   EXPECT_EQ(colla.wait(), 128 + SIGKILL);
