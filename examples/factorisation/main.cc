@@ -111,7 +111,7 @@ colla::Status train(colla::Job& job, int epochs, std::int64_t staleness) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto job = colla::Job::init();
+  const auto job = colla::Job::init({.serves = true});
   const int epochs = argc > 1 ? std::atoi(argv[1]) : 10;
   const std::int64_t staleness = argc > 2 ? std::atoll(argv[2]) : 2;
   const colla::Status status = !job.ok() ? job.status()

@@ -5,9 +5,10 @@
 //   if (!job.ok()) …
 //   colla::Group& world = (*job)->world();
 //
-// Under `colla run` the environment tells rank, size and peers. Under mpirun, srun or torchrun
-// the process joins its peers, or init() says why not. Started by itself it is a job of one
-// worker. A process may hold several jobs; there is no global state.
+// Under `colla run` the environment tells rank, size and peers. Under mpirun, srun or torchrun, and
+// where COLLA_WORKER_HOSTS and the like name all processes, the process joins its peers, or init()
+// says why not. Started by itself it is a job of one worker. A process may hold several jobs; there
+// is no global state.
 #pragma once
 
 #include <chrono>
@@ -32,10 +33,12 @@ class Transport;
 struct JobOptions {
   // The version of libtorch that the program runs on; empty for one without. Every process of a
   // job must have the same.
-  std::string torchVersion;
+  std::string torchVersion = {};
   // Settings that the program chose, by name: stronger than the environment and the TOML file, as
   // flags are.
-  std::map<std::string, std::string> settings;
+  std::map<std::string, std::string> settings = {};
+  // The program knows what to do as a parameter server. One that does not is refused that role.
+  bool serves = false;
 };
 
 class Job {

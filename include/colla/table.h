@@ -1,8 +1,9 @@
 // Tables of numbers on parameter servers, for programs whose model is no network: matrix
 // factorisation, topic models, regression.
 //
-//   if (job->role() == colla::Role::kServer) return colla::serve(*job);
-//   auto tables = colla::Tables::open(*job, {{.name = "users", .rows = 1000, .width = 16}},
+//   auto job = colla::Job::init({.serves = true});
+//   if ((*job)->role() == colla::Role::kServer) return colla::serve(**job);
+//   auto tables = colla::Tables::open(**job, {{.name = "users", .rows = 1000, .width = 16}},
 //                                     {.staleness = 2});
 //   colla::Table& users = (*tables)->table("users");
 //   users.get(row, values);    // what all workers have added, at most 2 clocks behind

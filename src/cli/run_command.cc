@@ -26,9 +26,10 @@ int runCommand(const Arguments& arguments) {
       "colla run -np N [flags] [--] PROGRAM [arguments]",
       kName);
   app.footer(
-      "Each process finds its place in COLLA_RANK, COLLA_SIZE and others. When one fails, all are\n"
-      "ended; nothing is left behind. Exit code: that of the first process that failed (128 + n\n"
-      "for signal n), 124 after --timeout.\n\n"
+      "Each process finds its place in COLLA_RANK, COLLA_SIZE and others. When one fails that\n"
+      "--spare-workers does not cover, all are ended; nothing is left behind. Exit code: that of "
+      "the\n"
+      "first such process (128 + n for signal n), 124 after --timeout.\n\n"
       "Examples:\n"
       "  colla run -np 4 -- ./train --epochs 3\n"
       "  colla run -np 2 --ps 1 --threads 2 --output-dir logs -- python train.py\n");
@@ -40,6 +41,10 @@ int runCommand(const Arguments& arguments) {
   std::vector<std::string> environment;
   app.add_option("-n,--np", options.workers, "workers; also -np N")->required();
   app.add_option("--ps", options.servers, "parameter servers");
+  app.add_option(
+      "--spare-workers", options.spareWorkers,
+      "go on when workers fail, up to so many, other than worker 0 (0); the program must "
+      "be able to");
   app.add_option("--env", environment, "NAME=VALUE for every process; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

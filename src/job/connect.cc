@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "job/cluster.h"
 #include "job/cpu.h"
 #include "rendezvous/host_key.h"
 #include "transport/net/address.h"
@@ -24,8 +25,10 @@ constexpr transport::Spin kSpinWithout = {.caller = 2us, .background = 2us};
 
 tcp::Wire tcpWire(Wire wire) { return wire == Wire::kTcp ? tcp::Wire::kTls : tcp::Wire::kPlain; }
 
-// Where to listen: the interface that leads to the others, unless the user named one.
+// Where to listen: at the address that the user gave this process or else on the interface that
+// leads to the others, unless the user named one.
 Result<std::string> listenAddress(const Config& config, const Place& place) {
+  if (!place.address.empty()) return place.address;
   const std::string wanted = config.text("interface");
   COLLA_TRY_ASSIGN(std::string host, wanted.empty() ? transport::net::addressTowards(place.store)
                                                     : transport::net::interfaceAddress(wanted));
@@ -91,12 +94,16 @@ Result<Connection> connect(const Config& config, const Place& place, Wire wire,
     COLLA_TRY_ASSIGN(listener, transport::shm::listen(options));
   } else {
     COLLA_TRY_ASSIGN(const std::string address, listenAddress(config, place));
-    COLLA_TRY_ASSIGN(listener, tcp::listen(address, options, tcpWire(wire)));
+    auto opened = tcp::listen(address, options, tcpWire(wire));
+    if (!opened.ok() && !place.address.empty()) return addressTaken(place, opened.status());
+    COLLA_TRY(opened.status());
+    listener = *std::move(opened);
   }
   self.addresses.emplace(key(wire), listener->address());
 
-  // All would say the same while they wait: the first worker speaks for them.
-  const bool speaks = place.role == Role::kWorker && place.rank == 0;
+  // All would say the same while they wait: the first worker speaks for them, unless somebody sits
+  // in front of each.
+  const bool speaks = (place.role == Role::kWorker && place.rank == 0) || place.launcher == kLists;
   Connection connection;
   COLLA_TRY_ASSIGN(connection.membership,
                    rendezvous::join(store, place.epoch, self, {place.size, place.servers}, deadline,

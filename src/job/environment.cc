@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "job/cluster.h"
 #include "job/slurm.h"
 
 namespace colla::job {
@@ -182,15 +183,14 @@ Result<Place> withStore(const Reader& reader, Place place, const std::string& la
   place.secretFile = reader.text(kSecretFile);
   const bool oneHost = place.localSize == place.size;
   if (oneHost && !reader.has(kStore)) {
-    place.store = fmt::format("unix:@colla-{}-{}", getuid(), asName(place.jobId));
+    place.store = localStore(place.jobId);
     return place;
   }
   if (!oneHost && place.secretFile.empty()) {
     return invalid(
         fmt::format("this job spans hosts ({} of its {} processes are here) and {} shares no "
-                    "secret: make a file that every host can read and only you (umask 077; "
-                    "head -c 32 /dev/urandom | base64 > FILE) and set COLLA_SECRET_FILE=FILE",
-                    place.localSize, place.size, place.launcher));
+                    "secret: {}",
+                    place.localSize, place.size, place.launcher, kSecretHint));
   }
   place.store = reader.has(kStore) ? reader.text(kStore) : address;
   if (place.store.empty()) {
@@ -293,6 +293,18 @@ Status checkTorchNames(const Reader& reader, const Result<Place>& place) {
   return check(kTorchrun.rank, place->rank);
 }
 
+Result<Place> readLists(const Reader& reader, const ClusterWords& words, Place place) {
+  if (reader.has(kStore)) {
+    return invalid(
+        fmt::format("{} is \"{}\", but with worker_hosts the lists say where the store is: "
+                    "unset it",
+                    kStore, reader.text(kStore)));
+  }
+  COLLA_TRY_ASSIGN(const Cluster cluster, parseCluster(words));
+  place.jobId = reader.text(kJobId);
+  return placeIn(cluster, ThisHost::real(), place, reader.text(kSecretFile));
+}
+
 // Nothing that we know: alone, unless something says that there should be others.
 Result<Place> readNone(const Reader& reader, Place place) {
   for (const char* name : {"PMIX_RANK", "MV2_COMM_WORLD_SIZE", "FLUX_JOB_SIZE", "PALS_RANKID"}) {
@@ -319,14 +331,21 @@ Result<Place> readEnvironment(const Environment& environment) {
   Place place;
   place.host = reader.has(kHost) ? reader.text(kHost) : hostName();
 
+  const ClusterWords lists = readWords(environment);
   const auto has = [&](const char* name) { return reader.has(name); };
   if (std::ranges::any_of(kFromCollaRun, has)) {
     const auto missing = std::ranges::find_if_not(kFromCollaRun, has);
+    if (lists.given()) {
+      return invalid(
+          "`colla run` started this process, and worker_hosts and the like say that nobody "
+          "did: use one of them");
+    }
     if (missing == kFromCollaRun.end()) return readCollaRun(reader, place);
     const auto present = std::ranges::find_if(kFromCollaRun, has);
     return invalid(
         fmt::format("{} is set, but {} is not: `colla run` sets all of them", *present, *missing));
   }
+  if (lists.given()) return readLists(reader, lists, place);
   // The innermost launcher first: torchrun may run under srun, mpirun too, hardly the other way.
   if (reader.has("TORCHELASTIC_RUN_ID")) return readTorchrun(reader, place);
   const bool slurm = isSlurmTask(reader);
@@ -361,6 +380,10 @@ std::vector<std::pair<std::string, std::string>> toVariables(const Place& place)
       {kJobId, place.jobId},
       {kStore, place.store},
   };
+}
+
+std::string localStore(std::string_view jobId) {
+  return fmt::format("unix:@colla-{}-{}", getuid(), asName(jobId));
 }
 
 bool isPlaceVariable(std::string_view name) {

@@ -1,5 +1,5 @@
 // How a process finds its place in a job: from the variables that `colla run`, mpirun, srun or
-// torchrun gave it.
+// torchrun gave it, or from lists of all processes (job/cluster.h).
 //
 // Writer and reader of `colla run`'s variables stand side by side here so that they cannot drift.
 // Other launchers share no secret and serve no store, so their jobs follow these rules:
@@ -10,6 +10,9 @@
 //   for the last port) under torchrun, and on the step's first node, port
 //   20000 + (job id * 16 + step id) % 12000 under srun. mpirun tells no address: set it there.
 // - COLLA_JOB_ID, where set, stands for the launcher's own job id.
+// Lists of all processes, in COLLA_PS_HOSTS, COLLA_WORKER_HOSTS, COLLA_JOB_NAME and
+// COLLA_TASK_INDEX, count before the variables of mpirun, srun and torchrun, and never
+// together with those of `colla run`.
 #pragma once
 
 #include <cstdint>
@@ -40,10 +43,13 @@ struct Place {
   bool servesStore = false;       // No launcher does, so this process has to.
   std::string secretHex;          // The job's secret; empty: none was given.
   std::string secretFile;         // Where it is instead, for launchers that share none.
-  std::string launcher = "none";  // Or "colla", "mpirun", "srun", "torchrun".
+  std::string launcher = "none";  // Or "colla", "mpirun", "srun", "torchrun", "lists".
+  // Where to listen, in a job by lists that spans hosts: "10.0.0.1:2222"; empty: at any port.
+  std::string address;
+  std::vector<std::string> hosts;  // There as well: of all processes, workers by rank first.
 
   bool alone() const { return size == 1 && servers == 0; }
-  bool oneHost() const { return localSize == size || store.starts_with("unix:"); }
+  bool oneHost() const { return (servers == 0 && localSize == size) || store.starts_with("unix:"); }
 };
 
 using Environment = std::function<const char*(const char* name)>;
@@ -52,8 +58,8 @@ using Environment = std::function<const char*(const char* name)>;
 // contradictory and impossible ones are refused with the variable and its value: a process that
 // is one of N never becomes a job of its own by mistake.
 //
-// `environment` is std::getenv outside of tests. Apart from it only the host's name and the user's
-// id count.
+// `environment` is std::getenv outside of tests. Apart from it only the host's name, the user's id
+// and, for lists, the addresses of the hosts in them count.
 Result<Place> readEnvironment(const Environment& environment);
 
 // What `colla run` gives a process so that readEnvironment() finds `place` there.
@@ -61,6 +67,15 @@ std::vector<std::pair<std::string, std::string>> toVariables(const Place& place)
 
 // Whether `name` is one of the variables that only `colla run` may set.
 bool isPlaceVariable(std::string_view name);
+
+// Where a job on one host meets, if no launcher serves its store.
+std::string localStore(std::string_view jobId);
+
+// What to do about a missing secret.
+inline constexpr std::string_view kSecretHint =
+    "make a file that every host can read and only you (umask 077; head -c 32 /dev/urandom | "
+    "base64 "
+    "> FILE) and set COLLA_SECRET_FILE=FILE";
 
 // This host's name.
 std::string hostName();

@@ -14,9 +14,8 @@
 #include "job/connect.h"
 #include "job/cpu.h"
 #include "job/environment.h"
-#include "job/store_identity.h"
+#include "job/open_store.h"
 #include "rendezvous/secret.h"
-#include "rendezvous/store_server.h"
 #include "transport/inproc/transport.h"
 #include "transport/shared_memory.h"
 
@@ -28,8 +27,7 @@ struct Job::State {
   int slices = 0;
   int threads = 0;
   std::chrono::milliseconds timeout{};
-  std::unique_ptr<rendezvous::StoreServer> server;  // Where no launcher serves it.
-  std::unique_ptr<rendezvous::Store> store;
+  job::OpenStore meeting;
   job::Connection connection;
   std::unique_ptr<Group> world;  // Of workers.
 };
@@ -106,6 +104,13 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
   };
   COLLA_TRY_ASSIGN(state->place, job::readEnvironment(variable));
   const job::Place& place = state->place;
+  if (place.role == Role::kServer && !jobOptions.serves) {
+    return {
+        StatusCode::kInvalidArgument,
+        fmt::format("this program has no part for parameter servers, but was started as ps {} of "
+                    "{}: start it without them",
+                    place.rank, place.servers)};
+  }
   COLLA_TRY_ASSIGN(state->slices, slicesOf(config, place));
   COLLA_TRY_ASSIGN(state->threads, threadsOf(config, place));
   state->timeout = config.seconds("collective_timeout");
@@ -122,19 +127,7 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
         const std::string secret,
         rendezvous::loadSecret(place.secretHex.empty() ? nullptr : place.secretHex.c_str(),
                                place.secretFile));
-    if (place.servesStore) {
-      COLLA_TRY_ASSIGN(state->server,
-                       rendezvous::StoreServer::start({.address = place.store,
-                                                       .jobId = place.jobId,
-                                                       .secret = secret,
-                                                       .identity = job::storeIdentity()}));
-    }
-    COLLA_TRY_ASSIGN(state->store, rendezvous::Store::connect({.address = place.store,
-                                                               .jobId = place.jobId,
-                                                               .secret = secret,
-                                                               .name = rendezvous::toString(id),
-                                                               .identity = job::storeIdentity()},
-                                                              deadline));
+    COLLA_TRY_ASSIGN(state->meeting, job::openStore(place, secret, deadline));
     // What came of the defaults counts too: bits depend on it. Servers don't compute with threads, so
     // in a job that has some, workers compare them when they declare what they train.
     const transport::Identity identity{
@@ -143,8 +136,8 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
         .cpu = job::cpuFeatures(),
         .settings = fmt::format("{}threads in use={}\nslices in use={}\n", config.sharedText(),
                                 place.servers == 0 ? state->threads : 0, state->slices)};
-    COLLA_TRY_ASSIGN(state->connection,
-                     job::connect(config, place, wire, secret, identity, *state->store, deadline));
+    COLLA_TRY_ASSIGN(state->connection, job::connect(config, place, wire, secret, identity,
+                                                     *state->meeting.store, deadline));
   }
   if (place.role == Role::kWorker) {
     COLLA_TRY_ASSIGN(auto options, worldOptions(config, place, state->connection));
@@ -162,8 +155,8 @@ Result<std::vector<std::unique_ptr<Job>>> Job::inThreads(int workers,
                    job::readEnvironment([](const char* name) { return std::getenv(name); }));
   if (!place.alone()) {
     return {StatusCode::kInvalidArgument,
-            fmt::format("workers as threads need a process of its own, but {} started {} of them",
-                        place.launcher, place.size + place.servers)};
+            fmt::format("workers as threads need a process of its own, but this is one of {} ({})",
+                        place.size + place.servers, place.launcher)};
   }
   if (workers < 1) {
     return {StatusCode::kInvalidArgument,

@@ -55,6 +55,15 @@ void Front::wait() {
   if (polls[0].revents != 0) handleSignals(now);
   if (polls[1].revents != 0) handleEvents(now);
   act(supervisor_.tick(now));
+  tellLosses();
+}
+
+void Front::tellLosses() {
+  const auto& lost = supervisor_.lost();
+  // At the end the report tells of those that nobody was told of.
+  for (; !ended_ && lossesTold_ < lost.size(); ++lossesTold_) {
+    output_.say(notice_(lost[lossesTold_]));
+  }
 }
 
 void Front::act(Supervisor::Action action) {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <csignal>
+#include <functional>
 #include <set>
+#include <string>
 
 #include "base/unique_fd.h"
 #include "launch/guardian.h"
@@ -17,15 +19,16 @@ namespace colla::launch {
 class Front {
  public:
   // `signals` is a signalfd of the signals to pass on; `spared` are descendants of this process
-  // that have nothing to do with the job.
+  // that have nothing to do with the job. `notice` has the words for a worker that is lost.
   Front(Guardian guardian, Output& output, StdinPump input, Supervisor& supervisor,
-        UniqueFd signals, std::set<ProcessId> spared)
+        UniqueFd signals, std::set<ProcessId> spared, std::function<std::string(int worker)> notice)
       : guardian_(std::move(guardian)),
         output_(output),
         input_(std::move(input)),
         supervisor_(supervisor),
         signals_(std::move(signals)),
-        spared_(std::move(spared)) {}
+        spared_(std::move(spared)),
+        notice_(std::move(notice)) {}
 
   // Starts the job and returns when nothing of it is left and its output is passed on.
   void run();
@@ -37,6 +40,7 @@ class Front {
   void act(Supervisor::Action action);
   void handleSignals(TimePoint now);
   void handleEvents(TimePoint now);
+  void tellLosses();
   void ended(int processesLeft);
 
   Guardian guardian_;
@@ -45,6 +49,8 @@ class Front {
   Supervisor& supervisor_;
   UniqueFd signals_;
   std::set<ProcessId> spared_;
+  std::function<std::string(int worker)> notice_;
+  std::size_t lossesTold_ = 0;
   bool ended_ = false;      // No process of the job is left.
   bool impatient_ = false;  // The user does not want to wait for output either.
 };

@@ -41,6 +41,12 @@ Status checkOptions(const RunOptions& options) {
                     "may have",
                     options.workers, options.servers, kMaxProcesses));
   }
+  if (options.spareWorkers < 0 || options.spareWorkers >= options.workers) {
+    return invalid(
+        fmt::format("--spare-workers is {}, but must be from 0 to {}: worker 0 can't be "
+                    "spared",
+                    options.spareWorkers, options.workers - 1));
+  }
   const auto slices = options.config.integer("slices");
   if (slices < 0 || (slices > 0 && slices < options.workers)) {
     return invalid(fmt::format("{} is {}, but {} workers need at least as many slices",

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -41,9 +42,23 @@ std::string stillRunning(const Supervisor& supervisor, const Plan& plan) {
   return text;
 }
 
-// Every process ended by itself, none was killed.
+// "worker 2, which was killed by …, and worker 3, which …"; empty if none was lost.
+std::string losses(const Supervisor& supervisor, const Plan& plan) {
+  std::string text;
+  for (const int worker : supervisor.lost()) {
+    text += fmt::format("{}{}, which {}", text.empty() ? "" : ", and ",
+                        plan.processes[static_cast<std::size_t>(worker)].name(),
+                        howItEnded(*supervisor.endOf(worker)));
+  }
+  return text;
+}
+
+// Every process ended by itself, and none was killed that was not spared.
 bool allLeft(const Supervisor& supervisor, const Plan& plan) {
   for (std::size_t i = 0; i < plan.processes.size(); ++i) {
+    if (std::ranges::find(supervisor.lost(), static_cast<int>(i)) != supervisor.lost().end()) {
+      continue;
+    }
     const auto end = supervisor.endOf(static_cast<int>(i));
     if (!end || end->killed) return false;
   }
@@ -57,16 +72,31 @@ std::string signalName(int signal) {
   return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
 }
 
+std::string lossNotice(int worker, const Supervisor& supervisor, const Plan& plan,
+                       const RunOptions& options, const Output& output) {
+  const auto& lost = supervisor.lost();
+  const auto process = static_cast<std::size_t>(worker);
+  return fmt::format("{} on host {} {}; the job goes on without it ({} of {} spare){}",
+                     plan.processes[process].name(), plan.host,
+                     howItEnded(*supervisor.endOf(worker)),
+                     std::ranges::find(lost, worker) - lost.begin() + 1, options.spareWorkers,
+                     lastLines(output, process));
+}
+
 Report makeReport(const Supervisor& supervisor, const Plan& plan, const RunOptions& options,
                   const Output& output) {
   const auto culprit = static_cast<std::size_t>(supervisor.culprit());
   switch (supervisor.cause()) {
     case Cause::kNone:
-      return {};
+      if (supervisor.lost().empty()) return {};
+      return {fmt::format("the job is done without {}", losses(supervisor, plan)), 0};
     case Cause::kFailed: {
       const End end = *supervisor.endOf(supervisor.culprit());
-      return {fmt::format("{} on host {} {}{}", plan.processes[culprit].name(), plan.host,
-                          howItEnded(end), lastLines(output, culprit)),
+      const std::string before = losses(supervisor, plan);
+      return {fmt::format("{} on host {} {}{}{}", plan.processes[culprit].name(), plan.host,
+                          howItEnded(end),
+                          before.empty() ? "" : " (the job had gone on without " + before + ")",
+                          lastLines(output, culprit)),
               end.killed ? 128 + end.value : end.value};
     }
     case Cause::kNotStarted: {

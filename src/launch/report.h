@@ -18,6 +18,10 @@ struct Report {
 Report makeReport(const Supervisor& supervisor, const Plan& plan, const RunOptions& options,
                   const Output& output);
 
+// What is said when the job goes on without a worker, one of supervisor.lost().
+std::string lossNotice(int worker, const Supervisor& supervisor, const Plan& plan,
+                       const RunOptions& options, const Output& output);
+
 // "SIGKILL"
 std::string signalName(int signal);
 

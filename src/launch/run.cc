@@ -116,10 +116,12 @@ int run(const RunOptions& options) {
                          .servers = options.servers,
                          .timeout = options.timeout,
                          .grace = options.grace,
-                         .patient = options.patient},
+                         .patient = options.patient,
+                         .spareWorkers = options.spareWorkers},
                         Clock::real().now());
   Front front(*std::move(guardian), *output, *std::move(input), supervisor, std::move(signals),
-              {before.begin(), before.end()});
+              {before.begin(), before.end()},
+              [&](int worker) { return lossNotice(worker, supervisor, *plan, options, *output); });
   front.run();
   const Report report = makeReport(supervisor, *plan, options, *output);
   if (!report.text.empty()) output->say(report.text);

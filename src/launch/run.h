@@ -30,6 +30,8 @@ struct RunOptions {
   // After a first Ctrl-C the processes get as long as they need, to save their work; a second one
   // ends them. If all of them then leave by themselves, the exit code is worker 0's.
   bool patient = false;
+  // So many workers other than worker 0 may fail, and the job goes on: for programs that can do so.
+  int spareWorkers = 0;
   std::string name = "colla run";  // How our own messages begin.
   Config config;
 };
@@ -44,7 +46,8 @@ constexpr int kExitNotExecutable = 126;
 constexpr int kExitNotFound = 127;
 
 // Runs the job and returns the exit code to end with: 0, the code of the first process that failed
-// (128 + n for signal n), or one of the above, after a line on standard error.
+// (128 + n for signal n) and could not be spared, or one of the above, after a line on standard
+// error.
 //
 // To be called from a process with one thread. Changes the signal mask and makes this process the
 // reaper of its orphaned descendants, for good: the process should end soon after.

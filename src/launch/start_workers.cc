@@ -13,6 +13,7 @@
 #include <system_error>
 #include <vector>
 
+#include "job/cluster.h"
 #include "launch/plan.h"
 #include "launch/run.h"
 
@@ -63,11 +64,17 @@ Result<bool> becomesFront(const job::Place& place, const StartOptions& options) 
             fmt::format("--np is {} and --ps is {}, but neither can be negative", options.workers,
                         options.servers)};
   }
-  const bool launched = place.launcher == "colla" || !place.alone();
+  const bool lists = place.launcher == job::kLists;
+  const bool launched = place.launcher == "colla" || lists || !place.alone();
   if (!launched) return std::max(options.workers, 1) + options.servers > 1;
   const auto agree = [&](std::string_view flag, int wanted, int present,
                          std::string_view what) -> Status {
     if (wanted == 0 || wanted == present) return {};
+    if (lists) {
+      return {StatusCode::kInvalidArgument,
+              fmt::format("{} is {}, but the lists of hosts name {} {}: leave {} out", flag, wanted,
+                          present, what, flag)};
+    }
     return {StatusCode::kInvalidArgument,
             fmt::format("{} is {}, but {} has started {} {}: leave {} out, or start this program "
                         "without a launcher",
@@ -96,6 +103,7 @@ Result<std::optional<int>> startWorkers(const StartOptions& options) {
   run.program = pathOfSelf();
   run.workers = std::max(options.workers, 1);
   run.servers = options.servers;
+  run.spareWorkers = options.spareWorkers;
   run.verbatim = true;
   run.patient = true;
   run.config = options.config;

@@ -27,6 +27,7 @@ namespace colla::launch {
 struct StartOptions {
   int workers = 0;  // 0: as many as a launcher has started; without one, a single one.
   int servers = 0;
+  int spareWorkers = 0;  // So many, other than worker 0, may fail and the job goes on.
   // From Config::load(), flags included: what was set there reaches the environment of the workers,
   // or of this process if it goes on itself, so that Job::init() finds it.
   Config config;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <utility>
 
 namespace colla::launch {
 namespace {
@@ -44,8 +45,8 @@ void Supervisor::blame(Cause cause, int culprit, int value) {
   }
 }
 
-void Supervisor::settle(int process, End end, TimePoint now) {
-  blame(Cause::kFailed, process, end.value);
+void Supervisor::settle(int process, TimePoint now) {
+  blame(Cause::kFailed, process, endOf(process)->value);
   phase_ = Phase::kSettling;
   phaseEnds_ = now + std::min(options_.grace, kSettle);
 }
@@ -63,6 +64,27 @@ Supervisor::Action Supervisor::kill() {
   return {Kind::kEnd};
 }
 
+bool Supervisor::canSpare(int process) const {
+  return process > 0 && process < options_.workers &&
+         lost_.size() + losing_.size() < static_cast<std::size_t>(options_.spareWorkers);
+}
+
+void Supervisor::acceptLosses() {
+  lost_.insert(lost_.end(), losing_.begin(), losing_.end());
+  losing_.clear();
+  losingUntil_ = TimePoint::max();
+}
+
+// What failed in the moment before has to do with it.
+void Supervisor::fail(int process, TimePoint now) {
+  std::vector<int> suspects = std::exchange(losing_, {});
+  losingUntil_ = TimePoint::max();
+  suspects.push_back(process);
+  const auto fault =
+      std::ranges::find_if(suspects, [&](int suspect) { return isFault(*endOf(suspect)); });
+  settle(fault == suspects.end() ? suspects.front() : *fault, now);
+}
+
 bool Supervisor::isFailure(const End& end) const {
   if (waitsPatiently()) return end.failed() && !isInterrupted(end);
   return end.failed() && (phase_ == Phase::kRunning || phase_ == Phase::kServersLeft);
@@ -76,12 +98,19 @@ Supervisor::Action Supervisor::ended(int process, End end, TimePoint now) {
   if (process < options_.workers) --workersLeft_;
   if (phase_ == Phase::kSettling) {
     if (isFault(end) && !isFault(*endOf(culprit_))) culprit_ = process;
+  } else if (isFailure(end) && !canSpare(process)) {
+    fail(process, now);
   } else if (isFailure(end)) {
-    settle(process, end, now);
-  } else if (waitsPatiently() && workersLeft_ == 0) {
+    if (losing_.empty()) losingUntil_ = now + std::min(options_.grace, kSettle);
+    losing_.push_back(process);
+  }
+  if (waitsPatiently() && workersLeft_ == 0) {
     phaseEnds_ = now + options_.grace;  // Servers have nobody left to wait for.
   }
-  if (left_ == 0) return kill();  // Their own children may be left.
+  if (left_ == 0) {
+    acceptLosses();
+    return kill();  // Their own children may be left.
+  }
   if (workersLeft_ == 0 && phase_ == Phase::kRunning) {
     phase_ = Phase::kServersLeft;
     phaseEnds_ = now + options_.grace;
@@ -128,6 +157,7 @@ Supervisor::Action Supervisor::tick(TimePoint now) {
     blame(Cause::kTimeout, -1, 0);
     return ask(SIGTERM, now);
   }
+  if (now >= losingUntil_) acceptLosses();
   if (now < phaseEnds_) return {};
   // Servers have nothing left to do once the workers are done: to end them then is no failure.
   if (phase_ == Phase::kServersLeft || phase_ == Phase::kSettling) return ask(SIGTERM, now);
@@ -136,7 +166,7 @@ Supervisor::Action Supervisor::tick(TimePoint now) {
 
 TimePoint Supervisor::nextDeadline() const {
   const bool running = phase_ == Phase::kRunning || phase_ == Phase::kServersLeft;
-  return running ? std::min(phaseEnds_, timeoutAt_) : phaseEnds_;
+  return std::min(losingUntil_, running ? std::min(phaseEnds_, timeoutAt_) : phaseEnds_);
 }
 
 }  // namespace colla::launch

@@ -8,6 +8,10 @@
 // After that processes are asked to end, and have a grace period before they are killed. An
 // interrupt that a patient job gets is a request, and nothing that goes wrong: processes may take
 // their time to follow it, and a failure meanwhile is a failure like any other.
+//
+// A job may have workers to spare: then it goes on without one that failed. Whether that was all is
+// seen after the same moment: a worker that only followed a server or too many others is no loss to
+// bear, and one that took others along is the culprit.
 #pragma once
 
 #include <chrono>
@@ -47,6 +51,7 @@ class Supervisor {
     std::optional<std::chrono::milliseconds> timeout;
     std::chrono::milliseconds grace{5000};
     bool patient = false;  // No limit after a first INT.
+    int spareWorkers = 0;  // So many may fail, other than worker 0.
   };
   struct Action {
     enum class Kind { kNothing, kSignal, kEnd };
@@ -77,6 +82,8 @@ class Supervisor {
   int value() const { return value_; }
   // Of a process that has ended.
   std::optional<End> endOf(int process) const { return ends_[static_cast<std::size_t>(process)]; }
+  // Workers that failed, and that the job went on without, in this order.
+  const std::vector<int>& lost() const { return lost_; }
   // Those that had not ended when the cause came up.
   const std::vector<int>& running() const { return running_; }
 
@@ -89,7 +96,10 @@ class Supervisor {
     kKilling,
   };
   void blame(Cause cause, int culprit, int value);
-  void settle(int process, End end, TimePoint now);
+  void settle(int process, TimePoint now);
+  void fail(int process, TimePoint now);
+  bool canSpare(int process) const;
+  void acceptLosses();
   // Nobody asked for that end.
   bool isFailure(const End& end) const;
   bool waitsPatiently() const { return phase_ == Phase::kEnding && phaseEnds_ == TimePoint::max(); }
@@ -106,6 +116,9 @@ class Supervisor {
   int value_ = 0;
   std::vector<std::optional<End>> ends_;
   std::vector<int> running_;
+  std::vector<int> lost_;
+  std::vector<int> losing_;  // Failed just now: whether they are a loss to bear shows
+  TimePoint losingUntil_ = TimePoint::max();  // by then.
   int workersLeft_;
   int left_;
 };

@@ -22,7 +22,7 @@ std::optional<T> wholeNumber(std::string_view text) {
 
 }  // namespace
 
-Flags::Flags(CLI::App& app) : settings_(app) {
+Flags::Flags(CLI::App& app) : settings_(app), cluster_(app) {
   constexpr char kHow[] = "How to train";
   app.add_option("--strategy", strategy_,
                  "single, mirrored (threads), allreduce (processes), ps-sync, ps-async, ps-ssp "
@@ -149,7 +149,11 @@ Result<TrainOptions> Flags::options(const Config& config) const {
 
 Status Flags::readServers(TrainOptions& options) const {
   if (replicas_) options.workers = *replicas_;
+  if (!options.strategy && cluster_.servers()) {
+    options.strategy = cluster_.syncReplicas() ? Strategy::kPsSync : Strategy::kPsAsync;
+  }
   if (servers_) {
+    if (*servers_ < 1) return invalid("--ps is {}, but takes 1 or more", *servers_);
     options.servers.count = *servers_;
     if (!options.strategy || !hasServers(*options.strategy)) {
       return invalid("--ps is for --strategy ps-sync, ps-async, ps-ssp and hybrid: choose one");

@@ -6,6 +6,7 @@
 
 #include "base/command_line.h"
 #include "colla/trainer.h"
+#include "launch/cluster_flags.h"
 
 namespace colla::train {
 
@@ -19,6 +20,8 @@ class Flags {
   // After parse(). kInvalidArgument for values that can't be.
   Result<TrainOptions> options(const Config& config) const;
   Result<Config> config() const { return settings_.load(); }
+  // The lists of all processes, for a job without a launcher.
+  const launch::ClusterFlags& cluster() const { return cluster_; }
   // What the flags say of the optimizer replaces the program's own choice.
   Status applyTo(Optimizer& optimizer) const;
 
@@ -26,6 +29,7 @@ class Flags {
   Status readServers(TrainOptions& options) const;
 
   SettingFlags settings_;
+  launch::ClusterFlags cluster_;
   TrainOptions options_;
   std::string strategy_;
   std::string schedule_;

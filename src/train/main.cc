@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "job/environment.h"
@@ -19,6 +20,19 @@ int fail(const std::string& program, const Status& status) {
   return kExitFailure;
 }
 
+// As many as were asked for. Under a launcher nothing need be said.
+int serversOf(const RunPlan& plan, const job::Place& place) {
+  const int wanted = plan.options.servers.count;
+  return wanted > 0 || place.launcher != "none" ? wanted : 1;
+}
+
+// How many workers the others can do without, to the end.
+int spareOf(const RunPlan& plan) {
+  if (!plan.policy || plan.strategy == Strategy::kHybrid) return 0;
+  if (!plan.policy->together()) return plan.workers - 1;
+  return std::max(plan.policy->backup, 0);
+}
+
 // Workers as processes, and servers if they are to `serve`. An exit code if this was the front.
 Result<std::optional<int>> startWorkers(Task& task, const TrainOptions& options,
                                         const Config& config, bool serve) {
@@ -31,7 +45,8 @@ Result<std::optional<int>> startWorkers(Task& task, const TrainOptions& options,
   const bool servers = hasServers(plan.strategy) && serve;
   const bool processes = plan.strategy == Strategy::kAllreduce || hasServers(plan.strategy);
   const launch::StartOptions start{.workers = processes ? plan.workers : 0,
-                                   .servers = servers ? plan.options.servers.count : 0,
+                                   .servers = servers ? serversOf(plan, place) : 0,
+                                   .spareWorkers = spareOf(plan),
                                    .config = config};
   COLLA_TRY_ASSIGN(const bool front, launch::becomesFront(place, start));
   if (front) task = {};  // It may hold data open, which the front has no use for.
@@ -52,6 +67,9 @@ int runProgram(const std::string& program, Task task, const Flags& flags) {
   auto options = flags.options(*config);
   if (!options.ok()) return usageError(program, options.status().message());
   if (const Status status = flags.applyTo(task.optimizer); !status.ok()) {
+    return usageError(program, status.message());
+  }
+  if (const Status status = flags.cluster().enter(*config); !status.ok()) {
     return usageError(program, status.message());
   }
   const auto front = startWorkers(task, *options, *config, /*serve=*/true);

@@ -66,7 +66,7 @@ Status planServers(RunPlan& plan) {
   const auto needs = [&](std::string_view flag, std::string_view what) {
     return invalid("{} is for --strategy {}, not {}", flag, what, strategy);
   };
-  if (servers.count < 1) return invalid("--ps is {}, but takes 1 or more", servers.count);
+  if (servers.count < 0) return invalid("--ps is {}, but takes 1 or more", servers.count);
   if (servers.backup != 0 && !sync && plan.strategy != Strategy::kHybrid) {
     return needs("--backup", "ps-sync");
   }

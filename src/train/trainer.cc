@@ -70,6 +70,7 @@ Summary serveWorkers(Job& job) {
 JobOptions jobOptions(const train::RunPlan& plan) {
   JobOptions options;
   options.torchVersion = TORCH_VERSION;
+  options.serves = hasServers(plan.strategy);
   options.settings["slices"] = std::to_string(plan.slices);
   if (plan.threads > 0) options.settings["threads"] = std::to_string(plan.threads);
   return options;
@@ -120,6 +121,17 @@ Result<train::RunPlan> planFor(const Task& task, const TrainOptions& options) {
   COLLA_TRY_ASSIGN(train::RunPlan plan,
                    train::makePlan(options, place.launcher == "none" ? 0 : place.size, task.batch));
   COLLA_TRY(train::checkModel(plan, task));
+  const bool launched = place.launcher != "none";
+  if (launched && hasServers(plan.strategy) != (place.servers > 0)) {
+    return {StatusCode::kInvalidArgument,
+            hasServers(plan.strategy)
+                ? fmt::format("--strategy {} needs servers, but {} has started none: colla run --ps "
+                              "1 starts one",
+                              toString(plan.strategy), place.launcher)
+                : fmt::format("--strategy {} has no use for the {} server{} that {} has started",
+                              toString(plan.strategy), place.servers,
+                              place.servers == 1 ? "" : "s", place.launcher)};
+  }
   return plan;
 }
 
@@ -161,6 +173,8 @@ Result<Summary> Trainer::run(const TrainOptions& options) {
 Result<Evaluation> Trainer::evaluate(const TrainOptions& options) {
   TrainOptions resumed = options;
   resumed.resume = true;
+  // No parameters are changed: workers are enough.
+  if (resumed.strategy && hasServers(*resumed.strategy)) resumed.strategy.reset();
   COLLA_TRY_ASSIGN(const train::RunPlan plan, planFor(task_, resumed));
   return runWorkers(plan, [&](Job& job) { return train::evaluateCheckpoint(job, task_, plan); });
 }

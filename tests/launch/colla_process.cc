@@ -161,13 +161,13 @@ pid_t CollaProcess::guardian() const {
   return 0;
 }
 
-pid_t CollaProcess::worker(int rank) const {
+pid_t CollaProcess::member(const std::string& role, int rank) const {
   const pid_t parent = guardian();
   for (const MarkedProcess& process : processes()) {
     const std::string stat = readFile("/proc/" + std::to_string(process.pid) + "/stat");
     const auto close = stat.rfind(')');
     if (close == std::string::npos || std::atoi(stat.c_str() + close + 4) != parent) continue;
-    if (process.has("COLLA_RANK=" + std::to_string(rank)) && process.has("COLLA_ROLE=worker")) {
+    if (process.has("COLLA_RANK=" + std::to_string(rank)) && process.has("COLLA_ROLE=" + role)) {
       return process.pid;
     }
   }

@@ -47,9 +47,10 @@ class CollaProcess {
   pid_t pid() const { return pid_; }
   // Living processes of this run, itself included.
   std::vector<MarkedProcess> processes() const;
-  // The guardian, or the worker with that rank; 0 if there is none.
+  // The guardian, or the worker ("ps": server) with that rank; 0 if there is none.
   pid_t guardian() const;
-  pid_t worker(int rank) const;
+  pid_t worker(int rank) const { return member("worker", rank); }
+  pid_t member(const std::string& role, int rank) const;
   // No process of this run is left.
   bool gone() const;
 

@@ -89,6 +89,16 @@ TEST(RunEnd, ServersEndAfterTheWorkers) {
   EXPECT_TRUE(colla.gone());
 }
 
+TEST(RunEnd, ServersThatStayAreKilledAndTheJobWasFine) {
+  const std::string script = "[ $COLLA_ROLE = worker ] || exec " COLLA_PROBE " signals";
+  CollaProcess colla(
+      {"run", "-np", "2", "--ps", "1", "--grace", "0.2", "--", "/bin/sh", "-c", script});
+  EXPECT_EQ(colla.wait(), 0) << colla.err();
+  EXPECT_TRUE(colla.says("got TERM"));
+  EXPECT_EQ(colla.err(), "");
+  EXPECT_TRUE(colla.gone());
+}
+
 TEST(RunEnd, TakesDaemonsOfTheProgramAlong) {
   CollaProcess colla({"run", "-np", "2", "--", COLLA_PROBE, "daemon"});
   EXPECT_EQ(colla.wait(), 0) << colla.err();

@@ -25,5 +25,14 @@ TEST(RunStore, TellsWhereEachProcessShouldBe) {
   EXPECT_THAT(colla.out(), HasSubstr("rank 1 on host " + job::hostName()));
 }
 
+TEST(RunStore, ProgramWithoutAPartForServersSaysSo) {
+  CollaProcess colla({"run", "-np", "2", "--ps", "1", "--", COLLA_SELF_STARTER, "meet"});
+  EXPECT_EQ(colla.wait(), 1);
+  EXPECT_THAT(colla.err(), HasSubstr("[ps 0] self_starter: this program has no part for parameter "
+                                     "servers, but was started as ps 0 of 1"));
+  EXPECT_THAT(colla.err(), HasSubstr("colla run: ps 0 on host "));
+  EXPECT_TRUE(colla.gone());
+}
+
 }  // namespace
 }  // namespace colla::launch

@@ -43,6 +43,11 @@ INSTANTIATE_TEST_SUITE_P(
         Usage{"OverflowingWorkers", {"run", "-np", "99999999999", "true"}, 2, "99999999999"},
         Usage{"TextWorkers", {"run", "--np", "two", "true"}, 2, "two"},
         Usage{"UnknownFlag", {"run", "-np", "1", "--tranport", "shm", "true"}, 2, "--tranport"},
+        Usage{"SpareAll",
+              {"run", "-np", "2", "--spare-workers", "2", "true"},
+              2,
+              "--spare-workers is 2, but must be from 0 to 1"},
+        Usage{"SpareNegative", {"run", "-np", "2", "--spare-workers", "-1", "true"}, 2, "is -1"},
         Usage{"NoProgram", {"run", "-np", "2"}, 2, "no program given"},
         Usage{"BadEnvironment", {"run", "-np", "1", "--env", "X", "true"}, 2, "NAME=VALUE"},
         Usage{

@@ -1,4 +1,5 @@
-// A program that starts its own workers: self_starter [--np N] [--ps P] [--SETTING VALUE]… MODE.
+// A program that starts its own workers:
+// self_starter [--np N] [--ps P] [--spare-workers S] [--SETTING VALUE]… MODE.
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -127,6 +128,8 @@ int main(int argc, char** argv) {
     const std::string word = argv[i];
     if (!word.starts_with("--")) {
       mode = word;
+    } else if (word == "--spare-workers") {
+      options.spareWorkers = std::atoi(argv[++i]);
     } else if (word == "--np" || word == "--ps") {
       (word == "--np" ? options.workers : options.servers) = std::atoi(argv[++i]);
     } else {

@@ -88,6 +88,22 @@ TEST(StartWorkers, ReportsWhoFailedAndHow) {
   EXPECT_TRUE(program.gone());
 }
 
+TEST(StartWorkers, GoesOnWithoutAWorkerThatItCanSpare) {
+  CollaProcess program({"--np", "3", "--spare-workers", "1", "fail"}, starter());
+  ASSERT_TRUE(eventually([&] {
+    return program.err().find("worker 1 on host ") != std::string::npos;
+  })) << program.err();
+  EXPECT_THAT(program.err(),
+              HasSubstr(" ended with exit code 3; the job goes on without it (1 of 1 "
+                        "spare); its last lines on standard error:\n"
+                        "  | something broke\n"));
+  EXPECT_NE(program.worker(0), 0);
+  EXPECT_NE(program.worker(2), 0);
+  kill(program.worker(2), SIGKILL);
+  EXPECT_EQ(program.wait(), 128 + SIGKILL);
+  EXPECT_TRUE(program.gone());
+}
+
 TEST(StartWorkers, NothingIsLeftWhenTheFrontIsKilled) {
   CollaProcess program({"--np", "2", "wait"}, starter());
   ASSERT_TRUE(program.says("ready", 2));

@@ -1,5 +1,6 @@
 #include "launch/supervisor.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -8,6 +9,8 @@ namespace colla::launch {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using Kind = Supervisor::Action::Kind;
 
 class SupervisorTest : public ::testing::Test {
@@ -180,6 +183,106 @@ TEST_F(SupervisorTest, ServerThatFailsByItselfIsAFailureEvenThen) {
   EXPECT_EQ(job.ended(1, failed_, at(2s)).kind, Kind::kEnd);
   EXPECT_EQ(job.cause(), Cause::kFailed);
   EXPECT_EQ(job.culprit(), 1);
+}
+
+// A server that does not end by itself, nor when it is asked to.
+TEST_F(SupervisorTest, ServersThatStayAreKilledAndThatIsNoFailure) {
+  Supervisor job = make(1, 1);
+  (void)job.ended(0, well_, at(1s));
+  EXPECT_EQ(job.tick(at(6s)).signal, SIGTERM);
+  EXPECT_EQ(job.nextDeadline(), at(11s));
+  EXPECT_EQ(job.tick(at(11s)).kind, Kind::kEnd);
+  EXPECT_EQ(job.ended(1, {.killed = true, .value = SIGKILL}, at(11s)).kind, Kind::kNothing);
+  EXPECT_EQ(job.cause(), Cause::kNone);
+}
+
+class SpareTest : public SupervisorTest {
+ protected:
+  Supervisor make(int workers, int servers, int spare, bool patient = false) {
+    return Supervisor({.workers = workers,
+                       .servers = servers,
+                       .timeout = 60s,
+                       .grace = 5s,
+                       .patient = patient,
+                       .spareWorkers = spare},
+                      at(0s));
+  }
+  const End killed_{.killed = true, .value = SIGKILL};
+};
+
+TEST_F(SpareTest, JobGoesOnWithoutAWorkerAndEndsWell) {
+  Supervisor job = make(3, 1, 1);
+  EXPECT_EQ(job.ended(2, killed_, at(1s)).kind, Kind::kNothing);
+  EXPECT_THAT(job.lost(), IsEmpty());  // It might have been the first of many.
+  EXPECT_EQ(job.nextDeadline(), at(1200ms));
+  EXPECT_EQ(job.tick(at(1200ms)).kind, Kind::kNothing);
+  EXPECT_THAT(job.lost(), ElementsAre(2));
+  EXPECT_EQ(job.nextDeadline(), at(60s));
+  (void)job.ended(0, well_, at(2s));
+  (void)job.ended(1, well_, at(3s));
+  EXPECT_EQ(job.nextDeadline(), at(8s));  // Now the server's time runs.
+  EXPECT_EQ(job.ended(3, well_, at(4s)).kind, Kind::kEnd);
+  EXPECT_EQ(job.cause(), Cause::kNone);
+}
+
+TEST_F(SpareTest, OneMoreThanCanBeSparedEndsTheJob) {
+  Supervisor job = make(4, 0, 1);
+  (void)job.ended(2, failed_, at(1s));
+  (void)job.tick(at(2s));
+  (void)job.ended(1, failed_, at(10s));
+  EXPECT_EQ(job.cause(), Cause::kFailed);
+  EXPECT_EQ(job.culprit(), 1);
+  EXPECT_THAT(job.lost(), ElementsAre(2));
+  EXPECT_EQ(job.tick(at(10200ms)).signal, SIGTERM);
+}
+
+TEST_F(SpareTest, WorkerZeroAndServersAreNeverSpared) {
+  Supervisor workers = make(3, 0, 2);
+  (void)workers.ended(0, failed_, at(1s));
+  EXPECT_EQ(workers.culprit(), 0);
+  Supervisor servers = make(3, 1, 2);
+  (void)servers.ended(3, failed_, at(1s));
+  EXPECT_EQ(servers.culprit(), 3);
+  Supervisor notStarted = make(3, 0, 2);
+  EXPECT_EQ(notStarted.notStarted(2, ENOENT).kind, Kind::kEnd);
+  EXPECT_EQ(notStarted.cause(), Cause::kNotStarted);
+}
+
+TEST_F(SpareTest, WorkersThatFollowAServerAreNoLossAndTheServerIsToBlame) {
+  Supervisor job = make(3, 1, 2);
+  (void)job.ended(1, failed_, at(1000ms));
+  (void)job.ended(2, failed_, at(1010ms));
+  (void)job.ended(3, killed_, at(1020ms));
+  EXPECT_EQ(job.cause(), Cause::kFailed);
+  EXPECT_EQ(job.culprit(), 3);
+  EXPECT_THAT(job.lost(), IsEmpty());
+}
+
+TEST_F(SpareTest, WorkerThatTakesTheOthersAlongIsToBlame) {
+  Supervisor job = make(3, 0, 1);
+  (void)job.ended(2, killed_, at(1000ms));
+  (void)job.ended(0, failed_, at(1010ms));
+  EXPECT_EQ(job.culprit(), 2);
+  EXPECT_THAT(job.lost(), IsEmpty());
+  EXPECT_EQ(job.value(), SIGKILL);
+}
+
+TEST_F(SpareTest, LastOfAllMayBeALossToo) {
+  Supervisor job = make(2, 0, 1);
+  (void)job.ended(0, well_, at(1s));
+  EXPECT_EQ(job.ended(1, killed_, at(2s)).kind, Kind::kEnd);
+  EXPECT_EQ(job.cause(), Cause::kNone);
+  EXPECT_THAT(job.lost(), ElementsAre(1));
+}
+
+TEST_F(SpareTest, LossWhileTheOthersSaveAfterAnInterruptIsBorne) {
+  Supervisor job = make(3, 0, 1, /*patient=*/true);
+  (void)job.signalled(SIGINT, at(1s));
+  (void)job.ended(2, killed_, at(2s));
+  EXPECT_EQ(job.tick(at(3s)).kind, Kind::kNothing);
+  EXPECT_THAT(job.lost(), ElementsAre(2));
+  EXPECT_EQ(job.nextDeadline(), TimePoint::max());
+  EXPECT_EQ(job.cause(), Cause::kSignal);
 }
 
 TEST_F(SupervisorTest, WhatCannotStartEndsTheJobAtOnce) {

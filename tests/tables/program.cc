@@ -57,7 +57,7 @@ colla::Status wrong(colla::Job& job, std::int64_t staleness) {
 }  // namespace
 
 int main(int /*argc*/, char** argv) {
-  const auto job = colla::Job::init();
+  const auto job = colla::Job::init({.serves = true});
   colla::Status status = job.status();
   if (status.ok() && (*job)->role() == colla::Role::kServer) {
     status = colla::serve(**job);

@@ -1,6 +1,7 @@
 // The promise: parameters, buffers and optimizer state of every step are equal in every bit,
 // whatever the strategy and the number of workers, also across a resume.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "checkpoint/source.h"
 #include "train/runs.h"
@@ -91,6 +92,28 @@ TEST(BucketsTest, SameBitsWithSeveralBucketsAndEmptySlices) {
   EXPECT_EQ(differencesAt(single, train("allreduce", 2), 14), "");
   EXPECT_EQ(differencesAt(single, train("allreduce", 4), 14), "");
   EXPECT_EQ(differencesAt(single, train("mirrored", 3), 14), "");
+}
+
+// Each worker started by itself, the chief last.
+TEST(ListsTest, SameBitsWithoutALauncher) {
+  const Scratch scratch;
+  const Words common = {"--steps", "6", "--no-eval"};
+  EXPECT_EQ(runProgram(smallRun("mlp", scratch.at("single"), common)).code, 0);
+  // The ports only tell this job from others.
+  const std::string port = std::to_string(1024 + getpid() % 30000);
+  const Words lists = joined(common, {"--worker_hosts", "localhost:" + port + ",127.0.0.1:" + port,
+                                      "--job_name", "worker", "--task_index"});
+  launch::CollaProcess second(smallRun("mlp", scratch.at("lists"), joined(lists, {"1"})),
+                              programOptions());
+  const Ended chief = runProgram(smallRun("mlp", scratch.at("lists"), joined(lists, {"0"})));
+  EXPECT_EQ(chief.code, 0) << chief.err;
+  EXPECT_EQ(second.wait(), 0) << second.err();
+  EXPECT_EQ(differencesAt(scratch.at("single"), scratch.at("lists"), 6), "");
+
+  const Ended wrong = runProgram(smallRun("mlp", scratch.at("lists"), joined(lists, {"2"})));
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("task_index is \"2\", but must be from 0 to 1"), std::string::npos)
+      << wrong.err;
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, SameBitsTest, testing::Values("mlp", "conv", "lstm"),

@@ -1,0 +1,95 @@
+#include "job/open_store.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "base/log.h"
+#include "job/cluster.h"
+#include "job/store_identity.h"
+#include "rendezvous/membership.h"
+
+namespace colla::job {
+namespace {
+
+using namespace std::chrono_literals;
+using rendezvous::MemberId;
+
+MemberId selfOf(const Place& place) { return {place.role, place.rank}; }
+
+Result<std::unique_ptr<rendezvous::StoreServer>> serve(const Place& place,
+                                                       const std::string& secret) {
+  auto server = rendezvous::StoreServer::start({.address = place.store,
+                                                .jobId = place.jobId,
+                                                .secret = secret,
+                                                .identity = storeIdentity()});
+  if (server.ok() || place.launcher != kLists) return server;
+  return addressTaken(place, server.status());
+}
+
+// Nobody started the others together with this process: they may come much later, and those who
+// wait want to know for whom.
+Result<std::unique_ptr<rendezvous::Store>> await(const Place& place,
+                                                 const rendezvous::StoreOptions& options,
+                                                 Deadline deadline) {
+  constexpr auto kPause = 50ms;
+  const MemberId last = place.servers > 0 ? MemberId{Role::kServer, place.servers - 1}
+                                          : MemberId{Role::kWorker, place.size - 1};
+  const TimePoint started = Clock::real().now();
+  const rendezvous::JoinReportOptions report;
+  Deadline next = Deadline::after(report.first);
+  while (true) {
+    auto store = rendezvous::Store::connect(options, deadline.earlier(next));
+    const StatusCode code = store.status().code();
+    // A host that starts later may have its name later.
+    if (code != StatusCode::kTimeout && code != StatusCode::kNotFound) return store;
+    const auto waited =
+        std::chrono::round<std::chrono::seconds>(Clock::real().now() - started).count();
+    if (deadline.remaining() <= kPause) {
+      return {StatusCode::kTimeout,
+              fmt::format("{} did not come within {} s, and the others meet at its address ({}); "
+                          "were all tasks given the same lists?",
+                          rendezvous::toString(last), waited, store.status().message())};
+    }
+    if (next.remaining() <= kPause) {
+      log::info("waiting for {}, where the others meet, {} s", rendezvous::toString(last), waited);
+      next = Deadline::after(report.every);
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+Status tellWhoIsWhere(const Place& place, rendezvous::Store& store, Deadline deadline) {
+  std::map<MemberId, std::string> hosts;
+  for (int i = 0; i < static_cast<int>(place.hosts.size()); ++i) {
+    const MemberId id =
+        i < place.size ? MemberId{Role::kWorker, i} : MemberId{Role::kServer, i - place.size};
+    hosts[id] = place.hosts[static_cast<std::size_t>(i)];
+  }
+  return rendezvous::publishPlacement(store, place.epoch, hosts, deadline);
+}
+
+}  // namespace
+
+Result<OpenStore> openStore(const Place& place, const std::string& secret, Deadline deadline) {
+  OpenStore open;
+  if (place.servesStore) {
+    COLLA_TRY_ASSIGN(open.server, serve(place, secret));
+  }
+  const rendezvous::StoreOptions options{.address = place.store,
+                                         .jobId = place.jobId,
+                                         .secret = secret,
+                                         .name = rendezvous::toString(selfOf(place)),
+                                         .identity = storeIdentity()};
+  COLLA_TRY_ASSIGN(open.store, place.launcher == kLists
+                                   ? await(place, options, deadline)
+                                   : rendezvous::Store::connect(options, deadline));
+  if (place.servesStore && !place.hosts.empty()) {
+    COLLA_TRY(tellWhoIsWhere(place, *open.store, deadline));
+  }
+  return open;
+}
+
+}  // namespace colla::job

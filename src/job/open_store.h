@@ -1,0 +1,24 @@
+// A process's way to the job's store: serves it where that falls to this process, and connects.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/deadline.h"
+#include "colla/status.h"
+#include "job/environment.h"
+#include "rendezvous/store.h"
+#include "rendezvous/store_server.h"
+
+namespace colla::job {
+
+struct OpenStore {
+  std::unique_ptr<rendezvous::StoreServer> server;  // Where no launcher serves it.
+  std::unique_ptr<rendezvous::Store> store;
+};
+
+// Waits for whoever serves it; in a job by lists it says now and then for whom. kRefused when
+// somebody else serves it in this process's place.
+Result<OpenStore> openStore(const Place& place, const std::string& secret, Deadline deadline);
+
+}  // namespace colla::job

@@ -1,0 +1,46 @@
+#include "launch/cluster_flags.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+
+namespace colla::launch {
+
+ClusterFlags::ClusterFlags(CLI::App& app) {
+  constexpr char kGroup[] = "Without a launcher, as with TensorFlow";
+  app.add_option("--ps-hosts", servers_, "HOST:PORT of every parameter server")
+      ->expected(0, -1)
+      ->group(kGroup);
+  app.add_option("--worker-hosts", workers_, "HOST:PORT of every worker")
+      ->expected(0, -1)
+      ->group(kGroup);
+  app.add_option("--job-name", jobName_, "what this process is: ps or worker")->group(kGroup);
+  app.add_option("--task-index", taskIndex_, "its place in its list, from 0")->group(kGroup);
+  app.add_flag("--sync-replicas", syncReplicas_,
+               "servers wait for all workers: --strategy ps-sync instead of ps-async")
+      ->group(kGroup);
+}
+
+// A flag is stronger than its variable.
+job::ClusterWords ClusterFlags::words() const {
+  job::ClusterWords words = job::readWords([](const char* name) { return std::getenv(name); });
+  if (!servers_.empty()) words.servers = fmt::format("{}", fmt::join(servers_, " "));
+  if (!workers_.empty()) words.workers = fmt::format("{}", fmt::join(workers_, " "));
+  if (!jobName_.empty()) words.jobName = jobName_;
+  if (!taskIndex_.empty()) words.taskIndex = taskIndex_;
+  return words;
+}
+
+bool ClusterFlags::given() const { return words().given(); }
+
+Status ClusterFlags::enter(const Config& config) const {
+  if (!given()) return {};
+  COLLA_TRY(job::parseCluster(words()).status());
+  for (const auto& [name, value] : toVariables(words())) setenv(name.c_str(), value.c_str(), 1);
+  const std::string secretFile = config.text("secret_file");
+  if (!secretFile.empty()) setenv("COLLA_SECRET_FILE", secretFile.c_str(), 1);
+  return {};
+}
+
+}  // namespace colla::launch
