@@ -20,7 +20,7 @@ using ::testing::MatchesRegex;
 
 class TrainingCommandsTest : public checkpoint::CheckpointTest {
  protected:
-  Outcome colla(const std::string& arguments) const { return runColla(root_, arguments); }
+  Outcome colla(const std::string& arguments) const { return runColla(scratch_.path(), arguments); }
   // The last line of a --json file.
   nlohmann::json totals(const std::string& name) const {
     const std::string text = checkpoint::readText(path(name));
@@ -160,12 +160,12 @@ TEST_F(TrainingCommandsTest, HelpHasExamples) {
 TEST_F(TrainingCommandsTest, WithoutLibtorch) {
   std::filesystem::copy_file(COLLA_BINARY, path("colla"));
   for (const char* arguments : {"train mlp", "eval mlp", "models", "demo"}) {
-    const Outcome outcome = runColla(root_, arguments, "./colla");
+    const Outcome outcome = runColla(scratch_.path(), arguments, "./colla");
     EXPECT_EQ(outcome.exitCode, 1) << arguments;
     EXPECT_THAT(outcome.error, HasSubstr("not in this build: there is no ")) << arguments;
     EXPECT_EQ(std::ranges::count(outcome.error, '\n'), 1) << outcome.error;
   }
-  EXPECT_EQ(runColla(root_, "version", "./colla").exitCode, 0);
+  EXPECT_EQ(runColla(scratch_.path(), "version", "./colla").exitCode, 0);
 }
 
 class DemoTest : public TrainingCommandsTest {
