@@ -22,7 +22,7 @@ std::optional<T> wholeNumber(std::string_view text) {
 
 }  // namespace
 
-Flags::Flags(CLI::App& app) : settings_(app) {
+Flags::Flags(CLI::App& app) {
   constexpr char kHow[] = "How to train";
   app.add_option("--strategy", strategy_,
                  "single, mirrored (threads) or allreduce (processes); by default single for one "
@@ -80,6 +80,8 @@ Flags::Flags(CLI::App& app) : settings_(app) {
   app.add_flag("--no-eval", noEvaluation_, "do not evaluate")->group(kRun);
   app.add_option("--json", options_.json, "file for one JSON object per step")->group(kRun);
   app.add_flag("--quiet", options_.quiet, "no progress on standard output")->group(kRun);
+
+  settings_.emplace(app);
 }
 
 Result<TrainOptions> Flags::options(const Config& config) const {

@@ -18,12 +18,12 @@ class Flags {
 
   // After parse(). kInvalidArgument for values that can't be.
   Result<TrainOptions> options(const Config& config) const;
-  Result<Config> config() const { return settings_.load(); }
+  Result<Config> config() const { return settings_->load(); }
   // What the flags say of the optimizer replaces the program's own choice.
   Status applyTo(Optimizer& optimizer) const;
 
  private:
-  SettingFlags settings_;
+  std::optional<SettingFlags> settings_;  // Made last: --help tells of training first.
   TrainOptions options_;
   std::string strategy_;
   std::string schedule_;

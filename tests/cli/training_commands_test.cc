@@ -153,7 +153,20 @@ TEST_F(TrainingCommandsTest, HelpHasExamples) {
     EXPECT_THAT(outcome.out, HasSubstr("Example")) << command;
     EXPECT_THAT(outcome.error, IsEmpty()) << command;
   }
-  EXPECT_THAT(colla("train mlp --help").out, HasSubstr("--hidden"));
+}
+
+// What people look for comes first: the model, how it is trained, and last what they seldom need.
+TEST_F(TrainingCommandsTest, HelpOfTrainingBeginsWithTraining) {
+  const std::string help = colla("train mlp --help").out;
+  std::size_t last = 0;
+  for (const char* text : {"--data", "--hidden", "--strategy", "--lr", "--checkpoint-dir",
+                           "--transport", "Examples:"}) {
+    const std::size_t at = help.find(std::string("  ") + text);
+    const std::size_t found = at != std::string::npos ? at : help.find(text);
+    ASSERT_NE(found, std::string::npos) << text;
+    EXPECT_LT(last, found) << text;
+    last = found;
+  }
 }
 
 // A build without libtorch has no colla-train beside colla.
