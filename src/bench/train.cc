@@ -9,6 +9,7 @@
 
 #include "bench/benchmark.h"
 #include "bench/machine.h"
+#include "bench/train_files.h"
 #include "bench/train_model.h"
 #include "bench/train_runner.h"
 #include "bench/train_systems.h"
@@ -19,15 +20,12 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kStartLimit = 120s;
-// What a worker with libtorch takes beside the data, roughly.
-constexpr std::size_t kWorkerBytes = 300'000'000;
 
 std::int64_t samplesOf(const TrainModel& model, const TrainBenchOptions& options) {
   return options.samples > 0 ? options.samples : model.samples;
 }
 
-const std::vector<std::int64_t>& batchesOf(const TrainModel& model,
-                                           const TrainBenchOptions& options) {
+const std::vector<BatchSize>& batchesOf(const TrainModel& model, const TrainBenchOptions& options) {
   return options.batches.empty() ? model.batches : options.batches;
 }
 
@@ -70,9 +68,14 @@ class Bench {
     how.progress = [this](const std::string& line) { progress_.show(line); };
     how.verifySteps = model.verifySteps;
     how.batchStatistics = model.batchStatistics;
-    for (const std::int64_t batch : batchesOf(model, options_)) {
-      const TrainPoint point{std::string(model.name), samples, batch, model.rate, path};
-      COLLA_TRY_ASSIGN(const auto measured, measureTraining(coordinator_, systems_, point, how));
+    TrainPoint point;
+    point.model = model.name;
+    point.samples = samples;
+    point.rate = model.rate;
+    point.path = path;
+    for (const BatchSize batch : batchesOf(model, options_)) {
+      COLLA_TRY_ASSIGN(const auto measured,
+                       measureTraining(coordinator_, systems_, point, batch, how));
       all.insert(all.end(), measured.begin(), measured.end());
     }
     removeTrainFiles(path);  // Agents hold them until they get the next ones.
@@ -109,15 +112,15 @@ class Bench {
   // All workers are there at the same time and share one copy of the data, which is made from
   // another one.
   Status checkMemory() const {
-    std::size_t data = 0;
-    for (const std::string& name : options_.models) {
-      COLLA_TRY_ASSIGN(const TrainModel* const model, parseTrainModel(name));
-      data = std::max(data, trainFileBytes(*model, samplesOf(*model, options_)));
-    }
     std::size_t workers = 0;
     for (const TrainSystem& system : collaTrainSystems()) workers += system.workers;
     for (const std::string& peer : options_.peers) workers += peerTrainSystem(peer).workers;
-    const std::size_t need = 2 * data + workers * kWorkerBytes;
+    std::size_t need = 0;
+    for (const std::string& name : options_.models) {
+      COLLA_TRY_ASSIGN(const TrainModel* const model, parseTrainModel(name));
+      const std::size_t data = trainFileBytes(*model, samplesOf(*model, options_));
+      need = std::max(need, 2 * data + workers * model->workerBytes);
+    }
     const std::size_t have = availableMemory();
     if (need <= have) return {};
     return {StatusCode::kNoMemory,
@@ -138,11 +141,15 @@ Status check(const TrainBenchOptions& options) {
   for (const std::string& name : options.models) {
     COLLA_TRY_ASSIGN(const TrainModel* const model, parseTrainModel(name));
     const std::int64_t samples = samplesOf(*model, options);
-    for (const std::int64_t batch : batchesOf(*model, options)) {
-      if (batch >= 2 && batch % 2 == 0 && samples % batch == 0) continue;
+    for (const BatchSize batch : batchesOf(*model, options)) {
+      const std::int64_t both = batch.ofAll(2);
+      if (both >= 2 && both % 2 == 0 && samples % both == 0) continue;
       return {StatusCode::kInvalidArgument,
-              fmt::format("--batch {} must be even and divide the {} samples of {}", batch, samples,
-                          name)};
+              batch.perWorker
+                  ? fmt::format("--batch-per-worker {}, twice, must divide the {} samples of {}",
+                                batch.count, samples, name)
+                  : fmt::format("--batch {} must be even and divide the {} samples of {}",
+                                batch.count, samples, name)};
     }
   }
   return {};

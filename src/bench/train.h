@@ -5,13 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "bench/train_model.h"
 #include "colla/status.h"
 
 namespace colla::bench {
 
 struct TrainBenchOptions {
   std::vector<std::string> models = {"lr", "softmax", "snn", "mlp"};
-  std::vector<std::int64_t> batches;  // None: each model's own.
+  std::vector<BatchSize> batches;  // None: each model's own.
   // Systems to compare with. Those that are not `required` are left out, with a line on stderr,
   // where they are not installed.
   std::vector<std::string> peers = {"torch", "ddp"};

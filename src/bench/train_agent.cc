@@ -25,7 +25,7 @@ Result<std::string> obey(Trainee& trainee, const std::string& line) {
   words >> verb;
   if (verb == "prepare") {
     TrainPoint point;
-    words >> point.model >> point.samples >> point.batch >> point.rate >> std::ws;
+    words >> point.model >> point.samples >> point.batch >> point.share >> point.rate >> std::ws;
     std::getline(words, point.path);
     COLLA_TRY(trainee.prepare(point));
     return std::string("ok");
@@ -56,8 +56,8 @@ std::string firstLine(const char* text) {
 }  // namespace
 
 std::string toLine(const TrainPoint& point) {
-  return fmt::format("prepare {} {} {} {} {}", point.model, point.samples, point.batch, point.rate,
-                     point.path);
+  return fmt::format("prepare {} {} {} {} {} {}", point.model, point.samples, point.batch,
+                     point.share, point.rate, point.path);
 }
 
 Status serveTrainAgent(const AgentPlace& place, Trainee& trainee) {

@@ -1,15 +1,17 @@
 // One worker of one system of `colla bench train`: as in agent.h, but it trains. All workers of a
 // system get each of these lines together, and answer with one of their own:
-//   prepare MODEL SAMPLES BATCH RATE PATH
-//                    maps the files PATH.x, .y and .w (train_model.h); BATCH is the global one,
-//                    which divides SAMPLES                                   ok | error TEXT
-//   verify N         trains N steps from the first weights, alone or together: the loss of the last
-//                    one. Then goes back to the first weights               ok LOSS | error TEXT
-//   measure N        trains N more steps, after a barrier if there is one   ok SECONDS | error TEXT
+//   prepare MODEL SAMPLES BATCH SHARE RATE PATH
+//                    maps the files PATH.x, .y and .w (train_model.h)        ok | error TEXT
+//   verify N         trains N steps of BATCH samples from the first weights, alone or together: the
+//                    loss of the last one. Then goes back to the first weights
+//                                                                           ok LOSS | error TEXT
+//   measure N        trains N more steps with SHARE samples for every worker, after a barrier if
+//                    there is one                                           ok SECONDS | error TEXT
 //   memory           the proportional set size of this process (PSS)        ok BYTES | error TEXT
 // The samples come in their natural order, over and over; of two workers the first has the first
-// half of every batch. A LOSS is the mean over what the worker saw or over the global batch: the
-// mean over the workers is the same.
+// half of every batch. Both sizes divide SAMPLES; they say the same but for workers that know
+// nothing of each other, each of which has a whole batch to verify. A LOSS is the mean over what
+// the worker saw or over the global batch: the mean over the workers is the same.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +27,7 @@ struct TrainPoint {
   std::string model;
   std::int64_t samples = 0;
   std::int64_t batch = 0;
+  std::int64_t share = 0;
   double rate = 0;
   std::string path;
 };

@@ -25,21 +25,34 @@ void addTrain(CLI::App& bench, std::function<int()>& action) {
       "machine, one thread per worker");
   app->footer(
       "The columns colla-1/it and colla-2/it say how many times as fast as a line's system one and "
-      "two workers of Colla are.\n\n"
+      "two workers of Colla are, in samples per second.\n\n"
       "Examples:\n"
       "  colla bench train\n"
-      "  colla bench train --models mlp,lr --batch 100 --json out.json\n");
+      "  colla bench train --models mlp,lr --batch 100 --json out.json\n"
+      "  colla bench train --models resnet50v2,lm\n");
   const auto options = std::make_shared<TrainBenchOptions>();
   app->add_option("--models", options->models,
-                  "Models: lr, softmax, snn, mlp, deepfam (its published size), "
-                  "deepfam-none (without the convolutions' batch normalisation)")
+                  "Models: lr, softmax, snn, mlp, and by name alone, because they take minutes and "
+                  "gigabytes: deepfam (its published size), deepfam-none (without the "
+                  "convolutions' batch normalisation), resnet50v2 (images of 128x128), lm (a "
+                  "vocabulary of 200,000 with sparse gradients)")
       ->delimiter(',')
       ->check(accepted(parseTrainModel))
       ->default_str("lr,softmax,snn,mlp");
-  app->add_option("--batch", options->batches,
-                  "Samples of a step, over all workers (100 and 500; 32 for deepfam, if not given)")
+  const auto global = std::make_shared<std::vector<std::int64_t>>();
+  const auto perWorker = std::make_shared<std::vector<std::int64_t>>();
+  CLI::Option* const batch =
+      app->add_option("--batch", *global,
+                      "Samples of a step, over all workers (if not given: 100 and 500; 32 for "
+                      "deepfam)")
+          ->delimiter(',')
+          ->check(CLI::Range(2, 1'000'000));
+  app->add_option("--batch-per-worker", *perWorker,
+                  "The same for every worker, so that two have twice as many (if not given: 8 for "
+                  "resnet50v2, 16 for lm)")
       ->delimiter(',')
-      ->check(CLI::Range(2, 1'000'000));
+      ->check(CLI::Range(1, 1'000'000))
+      ->excludes(batch);
   CLI::Option* const peers =
       app->add_option("--peers", options->peers,
                       "Systems to compare with: torch (PyTorch alone), ddp (two workers under "
@@ -48,10 +61,10 @@ void addTrain(CLI::App& bench, std::function<int()>& action) {
           ->delimiter(',')
           ->check(CLI::IsMember({"torch", "ddp", "none"}))
           ->default_str("torch,ddp");
-  app->add_option(
-         "--samples", options->samples,
-         "Size of the data sets (if not given: 10000 for lr, 640 for deepfam, 60000 for the "
-         "others)")
+  app->add_option("--samples", options->samples,
+                  "Size of the data sets (if not given: 10000 for lr, 60000 for softmax, snn and "
+                  "mlp, 640 for "
+                  "deepfam, 160 for resnet50v2, 6400 for lm)")
       ->check(CLI::Range(2, 10'000'000));
   app->add_option("--rounds", options->rounds,
                   "Measurements of each system at each point; medians are reported")
@@ -61,10 +74,11 @@ void addTrain(CLI::App& bench, std::function<int()>& action) {
       ->check(CLI::Range(0.001, 60.0))
       ->capture_default_str();
   app->add_option("--json", options->jsonFile, "Write the results to this file, too");
-  app->callback([options, peers, &action] {
+  app->callback([options, global, perWorker, peers, &action] {
     options->peersRequired = peers->count() > 0;
     options->models = distinct(options->models);
-    options->batches = distinct(options->batches);
+    for (const std::int64_t count : distinct(*global)) options->batches.push_back({count});
+    for (const std::int64_t count : distinct(*perWorker)) options->batches.push_back({count, true});
     options->peers = distinct(options->peers);
     std::erase(options->peers, "none");
     options->agentProgram = agentProgram();

@@ -1,90 +1,32 @@
 #include "bench/train_model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <numeric>
-
-#include "colla/random.h"
-#include "data/synthetic/synthetic.h"
 
 namespace colla::bench {
 namespace {
 
-Status writeFile(const std::string& name, std::span<const std::byte> bytes) {
-  std::ofstream out(name, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(bytes.data()),
-            static_cast<std::streamsize>(bytes.size()));
-  out.close();
-  if (!out) {
-    return {StatusCode::kIo,
-            fmt::format("write {} ({:.1f} GB): {}", name, static_cast<double>(bytes.size()) / 1e9,
-                        std::strerror(errno))};
-  }
-  return {};
-}
-
-// Real proteins are shorter than DeepFam's input, and what is padding costs Colla nothing: here
-// they are repeated to its end, so that what is measured is the most that a step can take.
-Result<Array> withoutPadding(const Array& sequences) {
-  COLLA_TRY_ASSIGN(Array full, Array::allocate(sequences.type(), sequences.shape()));
-  const auto from = sequences.as<std::uint8_t>();
-  const auto to = full.as<std::uint8_t>();
-  const auto length = static_cast<std::size_t>(sequences.shape().at(1));
-  for (std::size_t row = 0; row < from.size(); row += length) {
-    const auto sample = from.subspan(row, length);
-    const auto used = static_cast<std::size_t>(std::ranges::find(sample, 0) - sample.begin());
-    for (std::size_t i = 0; i < length; ++i) to[row + i] = sample[i % used];
-  }
-  return full;
-}
-
-Result<Batch> makeData(const TrainModel& model, std::int64_t samples) {
-  COLLA_TRY_ASSIGN(const auto data, model.letters ? data::syntheticGpcr(samples, Part::kTrain)
-                                    : model.binary()
-                                        ? data::syntheticLr(samples, model.features(), Part::kTrain)
-                                        : data::syntheticMnist(samples, Part::kTrain));
-  std::vector<std::int64_t> all(static_cast<std::size_t>(samples));
-  std::iota(all.begin(), all.end(), 0);
-  Random unused(0);
-  COLLA_TRY_ASSIGN(Batch batch, data->read(all, unused));
-  if (model.letters) {
-    COLLA_TRY_ASSIGN(batch[0], withoutPadding(batch[0]));
-  }
-  return batch;
-}
-
-std::vector<float> makeWeights(const TrainModel& model) {
-  std::vector<float> weights;
-  Random random(1);
-  for (const auto& [count, bound] : model.weights) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      const double unit = static_cast<double>(random.next() >> 11) * 0x1p-53;
-      weights.push_back(static_cast<float>(bound * (2 * unit - 1)));
-    }
-  }
-  return weights;
-}
-
-// As torch.nn.Linear begins: uniform within 1 / sqrt(inputs).
-TrainModel linear(std::string_view name, std::vector<std::int64_t> widths, std::int64_t samples,
-                  double rate) {
-  TrainModel model{.name = name,
-                   .widths = std::move(widths),
-                   .samples = samples,
-                   .batches = {100, 500},
-                   .rate = rate,
-                   .weights = {}};
-  for (std::size_t layer = 1; layer < model.widths.size(); ++layer) {
-    const std::int64_t inputs = model.widths[layer - 1];
+// Linear layers with ReLU between them, as torch.nn.Linear begins: uniform within 1 / sqrt(inputs).
+TrainModel linear(std::string_view name, const std::vector<std::int64_t>& widths,
+                  std::int64_t samples, double rate) {
+  TrainModel model;
+  model.name = name;
+  // One logit and its binary cross entropy; otherwise one logit per class and cross entropy.
+  const bool binary = widths.back() == 1;
+  model.data = binary ? TrainData::kFeatures : TrainData::kDigits;
+  model.input = {widths.front()};
+  model.classes = binary ? 2 : widths.back();
+  model.samples = samples;
+  model.batches = {{100}, {500}};
+  model.rate = rate;
+  for (std::size_t layer = 1; layer < widths.size(); ++layer) {
+    const std::int64_t inputs = widths[layer - 1];
     model.weights.push_back(
-        {model.widths[layer] * (inputs + 1), 1 / std::sqrt(static_cast<double>(inputs))});
+        {widths[layer] * (inputs + 1), 1 / std::sqrt(static_cast<double>(inputs))});
   }
   return model;
 }
@@ -93,15 +35,16 @@ TrainModel linear(std::string_view name, std::vector<std::int64_t> widths, std::
 // other random numbers.
 TrainModel deepFam(std::string_view name) {
   constexpr std::int64_t kClasses = 21, kFilters = 256, kHidden = 2000, kFamilies = 48;
-  TrainModel model{.name = name,
-                   .widths = {1000, kFamilies},
-                   .samples = 640,
-                   .batches = {32},
-                   .rate = 1e-3,
-                   .weights = {},
-                   .letters = true,
-                   .batchStatistics = true,
-                   .verifySteps = 4};
+  TrainModel model;
+  model.name = name;
+  model.data = TrainData::kProteins;
+  model.input = {1000};
+  model.classes = kFamilies;
+  model.samples = 640;
+  model.batches = {{32}};
+  model.rate = 1e-3;
+  model.batchStatistics = true;
+  model.verifySteps = 4;
   std::int64_t features = 0;
   for (std::int64_t window = 8; window <= 36; window += 4) {
     model.weights.push_back({kFilters * kClasses * window, 0.1});
@@ -114,7 +57,102 @@ TrainModel deepFam(std::string_view name) {
   return model;
 }
 
+// The parameters of ResNet-50 V2 in their order, as Keras begins: glorot_uniform, biases 0,
+// normalisations 1 and 0.
+std::vector<FirstWeights> resNetWeights(std::int64_t classes) {
+  std::vector<FirstWeights> weights;
+  const auto layer = [&](std::int64_t in, std::int64_t out, std::int64_t size, bool bias) {
+    const auto area = size * size;
+    const auto fans = static_cast<double>((in + out) * area);
+    weights.push_back({in * out * area, std::sqrt(6 / fans)});
+    if (bias) weights.push_back({out, 0});
+  };
+  const auto norm = [&](std::int64_t channels) {
+    weights.push_back({channels, 0, 1});
+    weights.push_back({channels, 0});
+  };
+  layer(3, 64, 7, true);
+  std::int64_t width = 64;
+  std::int64_t filters = 64;
+  for (const int blocks : {3, 4, 6, 3}) {
+    for (int block = 0; block < blocks; ++block) {
+      norm(width);
+      layer(width, filters, 1, false);
+      norm(filters);
+      layer(filters, filters, 3, false);
+      norm(filters);
+      layer(filters, 4 * filters, 1, true);
+      if (block == 0) layer(width, 4 * filters, 1, true);
+      width = 4 * filters;
+    }
+    filters *= 2;
+  }
+  norm(width);
+  layer(width, classes, 1, true);
+  return weights;
+}
+
+TrainModel resNet50V2() {
+  TrainModel model;
+  model.name = "resnet50v2";
+  model.data = TrainData::kImages;
+  model.input = {3, 128, 128};
+  model.classes = 10;
+  model.samples = 160;
+  model.batches = {{8, true}};
+  model.rate = 0.01;
+  model.weights = resNetWeights(model.classes);
+  model.batchStatistics = true;
+  model.verifySteps = 2;  // A third one multiplies every rounding by hundreds.
+  model.workerBytes = 1'000'000'000;
+  return model;
+}
+
+// The catalog's sizes but for the vocabulary. Without dropout, as DeepFam.
+TrainModel languageModel() {
+  constexpr std::int64_t kWords = 200'000, kEmbedding = 128, kUnits = 256, kProjection = 128;
+  TrainModel model;
+  model.name = "lm";
+  model.data = TrainData::kText;
+  model.input = {20};
+  model.target = {20};
+  model.classes = kWords;
+  model.samples = 6'400;
+  model.batches = {{16, true}};
+  model.rate = 0.2;
+  const auto bound = [](std::int64_t numbers) {
+    return 1 / std::sqrt(static_cast<double>(numbers));
+  };
+  model.weights = {{kWords * kEmbedding, bound(kEmbedding)},
+                   {4 * kUnits * (kEmbedding + kProjection), bound(kUnits)},
+                   // Of the gates: the forget gate's begins with 1.
+                   {kUnits, 0},
+                   {kUnits, 0, 1},
+                   {2 * kUnits, 0},
+                   {4 * kUnits, 0},
+                   {kProjection * kUnits, bound(kUnits)},
+                   {kWords * kProjection, bound(kProjection)},
+                   {kWords, 0}};
+  model.workerBytes = 900'000'000;
+  return model;
+}
+
 }  // namespace
+
+std::string toString(const BatchSize& batch) {
+  return fmt::format("{}{}", batch.count, batch.perWorker ? "/worker" : "");
+}
+
+DataType TrainModel::inputType() const {
+  switch (data) {
+    case TrainData::kProteins:
+      return DataType::kUInt8;
+    case TrainData::kText:
+      return DataType::kInt64;
+    default:
+      return DataType::kFloat32;
+  }
+}
 
 std::span<const TrainModel> trainModels() {
   static const std::array models = {
@@ -124,6 +162,8 @@ std::span<const TrainModel> trainModels() {
       linear("mlp", {784, 100, 100, 10}, 60'000, 0.2),
       deepFam("deepfam"),
       deepFam("deepfam-none"),
+      resNet50V2(),
+      languageModel(),
   };
   return models;
 }
@@ -136,23 +176,6 @@ Result<const TrainModel*> parseTrainModel(std::string_view name) {
   for (const TrainModel& model : models) names.push_back(model.name);
   return {StatusCode::kInvalidArgument,
           fmt::format("there is no model \"{}\", only {}", name, fmt::join(names, ", "))};
-}
-
-Status writeTrainFiles(const TrainModel& model, std::int64_t samples, const std::string& path) {
-  COLLA_TRY_ASSIGN(const Batch data, makeData(model, samples));
-  COLLA_TRY(writeFile(path + ".x", data[0].bytes()));
-  COLLA_TRY(writeFile(path + ".y", data[1].bytes()));
-  const std::vector<float> weights = makeWeights(model);
-  return writeFile(path + ".w", std::as_bytes(std::span(weights)));
-}
-
-void removeTrainFiles(const std::string& path) {
-  std::error_code ignored;
-  for (const char* end : {".x", ".y", ".w"}) std::filesystem::remove(path + end, ignored);
-}
-
-std::size_t trainFileBytes(const TrainModel& model, std::int64_t samples) {
-  return static_cast<std::size_t>(samples * (model.features() + 2)) * sizeof(float);
 }
 
 }  // namespace colla::bench

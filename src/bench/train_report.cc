@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/table.h"
@@ -22,6 +23,11 @@ const TrainMeasurement* beside(std::span<const TrainMeasurement> measurements,
   return nullptr;
 }
 
+// Where the machine is noisy it may be less than nothing.
+std::string exposedText(double seconds) {
+  return fmt::format("{}{}", seconds < 0 ? "-" : "", durationText(std::abs(seconds)));
+}
+
 }  // namespace
 
 std::string trainTable(std::span<const TrainMeasurement> measurements) {
@@ -31,14 +37,15 @@ std::string trainTable(std::span<const TrainMeasurement> measurements) {
 
   std::vector<TableRow> rows = {header};
   for (const TrainMeasurement& m : measurements) {
-    TableRow row = {m.model, fmt::format("{}", m.batch), m.system,
-                    fmt::format("{:.0f}", m.samplesPerSecond()), durationText(m.stepSeconds)};
+    TableRow row = {m.model, toString(m.batch), m.system, numberText(m.samplesPerSecond()),
+                    durationText(m.stepSeconds)};
     for (const char* system : kOurs) {
       const TrainMeasurement* const ours = beside(measurements, m, system);
       const bool meaningful = ours != nullptr && m.system != system;
-      row.push_back(meaningful ? numberText(m.stepSeconds / ours->stepSeconds) + "x" : "");
+      row.push_back(meaningful ? numberText(ours->samplesPerSecond() / m.samplesPerSecond()) + "x"
+                               : "");
     }
-    row.push_back(m.exposedSeconds ? fmt::format("{:.1f} us", *m.exposedSeconds * 1e6) : "");
+    row.push_back(m.exposedSeconds ? exposedText(*m.exposedSeconds) : "");
     row.push_back(fmt::format("{:.1f}", static_cast<double>(m.pssBytes) / 1e6));
     rows.push_back(std::move(row));
   }
@@ -50,11 +57,12 @@ std::string trainJson(std::span<const TrainMeasurement> measurements) {
   for (const TrainMeasurement& m : measurements) {
     auto& one = list.emplace_back(nlohmann::ordered_json{{"system", m.system},
                                                          {"model", m.model},
-                                                         {"batch", m.batch},
+                                                         {"batch", m.batch.ofAll(m.workers)},
                                                          {"workers", m.workers},
                                                          {"samples_per_s", m.samplesPerSecond()},
                                                          {"step_seconds", m.stepSeconds},
                                                          {"pss_bytes", m.pssBytes}});
+    if (m.batch.perWorker) one["batch_per_worker"] = m.batch.count;
     if (m.exposedSeconds) one["exposed_seconds"] = *m.exposedSeconds;
     one["loss"] = m.loss;
     one["rounds"] = m.rounds;

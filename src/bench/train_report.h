@@ -7,14 +7,16 @@
 #include <span>
 #include <string>
 
+#include "bench/train_model.h"
+
 namespace colla::bench {
 
 struct TrainMeasurement {
   std::string system;  // "torch", "ddp", "colla-1", "colla-2", "colla-2x1".
   std::string model;
-  std::int64_t batch = 0;  // Of all workers together.
+  BatchSize batch;
   int workers = 0;
-  double stepSeconds = 0;    // Of one global batch: the median over the rounds.
+  double stepSeconds = 0;    // Of all workers' samples: the median over the rounds.
   double loss = 0;           // By which the systems were checked against each other.
   std::size_t pssBytes = 0;  // Of the worker that had most, at its highest.
   // How much longer a step takes because the workers exchange anything, where it was measured.
@@ -22,15 +24,18 @@ struct TrainMeasurement {
   int rounds = 0;
   long steps = 0;  // In a row, timed together, in each round.
 
-  double samplesPerSecond() const { return static_cast<double>(batch) / stepSeconds; }
+  double samplesPerSecond() const {
+    return static_cast<double>(batch.ofAll(workers)) / stepSeconds;
+  }
 };
 
 // A line for each measurement, in the given order, and how many times as fast as it colla-1 and
-// colla-2 are at the same point. Ends with a newline.
+// colla-2 are at the same point: the ratio of their samples per second. Ends with a newline.
 std::string trainTable(std::span<const TrainMeasurement> measurements);
 
-// A list of objects with system, model, batch, workers, samples_per_s, step_seconds, pss_bytes,
-// exposed_seconds where it is known, and some more.
+// A list of objects with system, model, batch (of all workers), workers, samples_per_s,
+// step_seconds, pss_bytes, batch_per_worker where that was given, exposed_seconds where it is
+// known, and some more.
 std::string trainJson(std::span<const TrainMeasurement> measurements);
 
 }  // namespace colla::bench

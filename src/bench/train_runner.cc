@@ -29,19 +29,21 @@ struct Track {
 
 class Runner {
  public:
-  Runner(Coordinator& coordinator, const TrainPoint& point, const TrainRunnerOptions& options)
+  Runner(Coordinator& coordinator, const TrainPoint& point, BatchSize batch,
+         const TrainRunnerOptions& options)
       : coordinator_(coordinator),
         point_(point),
+        batch_(batch),
         options_(options),
-        title_(fmt::format("{} batch {}", point.model, point.batch)) {}
+        title_(fmt::format("{} batch {}", point.model, toString(batch))) {}
 
   Result<std::vector<TrainMeasurement>> measure(const std::vector<TrainSystem>& systems) {
     std::vector<Track> tracks;
     for (const TrainSystem& system : systems) tracks.push_back({&system, 1, 0, 0, {}});
-    const Deadline limit = Deadline::after(options_.pointLimit);
     for (Track& track : tracks) COLLA_TRY(prepare(track));
     COLLA_TRY(checkThatTheyAgree(tracks));
     for (Track& track : tracks) COLLA_TRY(chooseSteps(track));
+    const Deadline limit = Deadline::after(options_.pointLimit);
     for (int round = 0; round < options_.rounds && (round == 0 || !limit.expired()); ++round) {
       for (Track& track : tracks) {
         say(fmt::format("round {} of {}: {}", round + 1, options_.rounds, track.system->name));
@@ -55,12 +57,14 @@ class Runner {
   }
 
  private:
-  // Independent workers have whole batches when they verify.
+  // Into so many parts a system cuts what it verifies: independent workers have whole batches then.
+  static int sharesOf(const TrainSystem& system) { return system.independent ? 1 : system.workers; }
+
   Status checkThatTheyAgree(const std::vector<Track>& tracks) const {
     std::map<int, std::vector<Track>> groups;
     for (const Track& track : tracks) {
-      const int shares = track.system->independent ? 1 : track.system->workers;
-      groups[options_.batchStatistics ? shares : 1].push_back(track);
+      const bool apart = options_.batchStatistics || batch_.perWorker;
+      groups[apart ? sharesOf(*track.system) : 1].push_back(track);
     }
     for (const auto& [shares, group] : groups) {
       const Status agree = checkLosses(results(group), options_.verifySteps);
@@ -78,7 +82,7 @@ class Runner {
     for (const Track& track : tracks) {
       all.push_back({.system = track.system->name,
                      .model = point_.model,
-                     .batch = point_.batch,
+                     .batch = batch_,
                      .workers = track.system->workers,
                      .stepSeconds = track.seconds.empty() ? 0 : median(track.seconds),
                      .loss = track.loss,
@@ -115,7 +119,10 @@ class Runner {
 
   Status prepare(Track& track) {
     say("prepare " + track.system->name);
-    COLLA_TRY(ask(track, toLine(point_)).status());
+    TrainPoint point = point_;
+    point.batch = batch_.ofAll(sharesOf(*track.system));
+    point.share = batch_.ofWorker(track.system->workers);
+    COLLA_TRY(ask(track, toLine(point)).status());
     COLLA_TRY_ASSIGN(const auto losses,
                      numbers(track, fmt::format("verify {}", options_.verifySteps)));
     track.loss =
@@ -149,6 +156,7 @@ class Runner {
 
   Coordinator& coordinator_;
   const TrainPoint& point_;
+  const BatchSize batch_;
   const TrainRunnerOptions& options_;
   const std::string title_;
 };
@@ -180,9 +188,9 @@ Status checkLosses(const std::vector<TrainMeasurement>& measurements, int steps)
 
 Result<std::vector<TrainMeasurement>> measureTraining(Coordinator& coordinator,
                                                       const std::vector<TrainSystem>& systems,
-                                                      const TrainPoint& point,
+                                                      const TrainPoint& point, BatchSize batch,
                                                       const TrainRunnerOptions& options) {
-  COLLA_TRY_ASSIGN(auto measurements, Runner(coordinator, point, options).measure(systems));
+  COLLA_TRY_ASSIGN(auto measurements, Runner(coordinator, point, batch, options).measure(systems));
   const auto on = std::ranges::find(measurements, "colla-2", &TrainMeasurement::system);
   const auto alone = std::ranges::find(measurements, "colla-2x1", &TrainMeasurement::system);
   if (on != measurements.end() && alone != measurements.end()) {

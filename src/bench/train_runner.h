@@ -18,9 +18,10 @@ struct TrainRunnerOptions {
   int rounds = 7;
   double seconds = 0.3;  // What one measurement should take.
   int verifySteps = 20;  // After which losses are compared.
-  // Systems are compared only with those that cut a batch into as many shares.
+  // Systems are compared only with those that cut a batch into as many shares; those that have
+  // batches of another size never are.
   bool batchStatistics = false;
-  // No new round of a point is begun after this, so that the whole run is bounded.
+  // No new round of a point is begun after so long, so that the whole run is bounded.
   std::chrono::seconds pointLimit{60};
   // Told before each measurement; may be empty.
   std::function<void(const std::string& line)> progress;
@@ -35,11 +36,11 @@ double stepSeconds(const std::vector<double>& workers, long steps, bool independ
 // first.
 Status checkLosses(const std::vector<TrainMeasurement>& measurements, int steps);
 
-// All of `systems` (already started) at one point. Fills exposedSeconds of "colla-2" where
-// "colla-2x1" was measured too.
+// All of `systems` (already started) at one point, whose batch and share are each system's part of
+// `batch`. Fills exposedSeconds of "colla-2" where "colla-2x1" was measured too.
 Result<std::vector<TrainMeasurement>> measureTraining(Coordinator& coordinator,
                                                       const std::vector<TrainSystem>& systems,
-                                                      const TrainPoint& point,
+                                                      const TrainPoint& point, BatchSize batch,
                                                       const TrainRunnerOptions& options);
 
 }  // namespace colla::bench

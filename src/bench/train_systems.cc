@@ -43,6 +43,7 @@ Result<SystemSpec> startTorch(Coordinator& coordinator, const TrainSystem& syste
   COLLA_TRY_ASSIGN(const std::string python, findPythonWithTorch(coordinator));
   const Scratch& scratch = coordinator.scratch();
   COLLA_TRY_ASSIGN(const std::string script, scratch.write("torch_agent.py", kTorchAgent));
+  COLLA_TRY(scratch.write("torch_models.py", kTorchModels).status());
 
   SystemSpec spec{system.name, system.workers, {}};
   for (int rank = 0; rank < system.workers; ++rank) {

@@ -5,24 +5,35 @@
 namespace colla::bench {
 namespace {
 
-Result<MakeModel> catalogModel(std::string_view name, const models::DataShape& data) {
+// With the catalog's flags, but for those in `changed`.
+Result<MakeModel> catalogModel(std::string_view name, const models::DataShape& data,
+                               const models::Values& changed = {}) {
   COLLA_TRY_ASSIGN(const models::Entry* const entry, models::findModel(name));
-  return entry->make(data, models::defaults(entry->flags));
+  models::Values values = changed;
+  values.merge(models::defaults(entry->flags));
+  return entry->make(data, values);
 }
 
 models::DataShape rowsOf(std::int64_t features, std::int64_t classes) {
   return {{{"input", DataType::kFloat32, {features}}, {"target", DataType::kInt64, {}}}, classes};
 }
 
-// The one that `colla train` trains, but without dropout.
 Result<MakeModel> deepFam(const char* norm) {
-  COLLA_TRY_ASSIGN(const models::Entry* const entry, models::findModel("deepfam"));
-  models::Values values = models::defaults(entry->flags);
-  values["keep-prob"] = "1";
-  values["norm"] = norm;
   const models::DataShape data{
       {{"sequence", DataType::kUInt8, {1000}}, {"label", DataType::kInt64, {}}}, 48, 25};
-  return entry->make(data, values);
+  return catalogModel("deepfam", data, {{"keep-prob", "1"}, {"norm", norm}});
+}
+
+Result<MakeModel> resNet() {
+  const models::DataShape data{
+      {{"image", DataType::kFloat32, {3, 128, 128}}, {"label", DataType::kInt64, {}}}, 10};
+  return catalogModel("resnet50v2", data);
+}
+
+Result<MakeModel> languageModel() {
+  const models::DataShape data{
+      {{"words", DataType::kInt64, {20}}, {"next", DataType::kInt64, {20}}}, 0, 200'000};
+  return catalogModel("lm", data, {{"dropout", "0"}});
 }
 
 }  // namespace
@@ -30,6 +41,8 @@ Result<MakeModel> deepFam(const char* norm) {
 Result<MakeModel> modelNamed(std::string_view name) {
   if (name == "deepfam") return deepFam("batch");
   if (name == "deepfam-none") return deepFam("none");
+  if (name == "resnet50v2") return resNet();
+  if (name == "lm") return languageModel();
   if (name == "lr") return catalogModel(name, rowsOf(10'000, 2));
   return catalogModel(name, rowsOf(784, 10));
 }

@@ -8,7 +8,8 @@
 
 namespace colla::bench {
 
-// As `colla train` trains them, with their metrics, which the peers do not compute.
+// As `colla train` trains them, with their metrics, which the peers do not compute, but without
+// dropout.
 Result<MakeModel> modelNamed(std::string_view name);
 
 }  // namespace colla::bench

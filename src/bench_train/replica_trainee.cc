@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -19,8 +20,9 @@
 namespace colla::bench {
 namespace {
 
-// All of the file, as rows of `width` elements; of 0: as single elements.
-Result<Array> mapFile(const std::string& path, DataType type, std::int64_t width) {
+// All of the file, as rows of this shape.
+Result<Array> mapFile(const std::string& path, DataType type,
+                      const std::vector<std::int64_t>& row) {
   const auto failed = [&] {
     return Status(StatusCode::kIo, fmt::format("map {}: {}", path, std::strerror(errno)));
   };
@@ -31,9 +33,11 @@ Result<Array> mapFile(const std::string& path, DataType type, std::int64_t width
   void* const memory = mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_POPULATE, file.get(), 0);
   if (memory == MAP_FAILED) return failed();
   std::shared_ptr<void> owner(memory, [size](void* address) { munmap(address, size); });
-  const auto count = static_cast<std::int64_t>(size / sizeOf(type));
-  std::vector<std::int64_t> shape =
-      width == 0 ? std::vector{count} : std::vector{count / width, width};
+  std::vector<std::int64_t> shape = {static_cast<std::int64_t>(size / sizeOf(type))};
+  for (const std::int64_t extent : row) {
+    shape[0] /= extent;
+    shape.push_back(extent);
+  }
   return Array::view(std::move(owner), static_cast<std::byte*>(memory), type, std::move(shape));
 }
 
@@ -49,6 +53,18 @@ void setWeights(const std::vector<train::Parameter>& parameters, const Array& we
   }
   if (at != values.size()) {
     throw Error(StatusCode::kInvalidArgument, "the first weights are not those of this model");
+  }
+}
+
+// As the catalog has it.
+OptimizerOptions optimizerFor(TrainData data, double rate) {
+  switch (data) {
+    case TrainData::kProteins:
+      return Adam{.lr = rate};
+    case TrainData::kText:
+      return Adagrad{.lr = rate, .initialAccumulator = 0.1};
+    default:
+      return Sgd{.lr = rate};
   }
 }
 
@@ -93,25 +109,24 @@ ReplicaTrainee::~ReplicaTrainee() = default;
 Status ReplicaTrainee::prepare(const TrainPoint& point) {
   training_.reset();  // The old data goes before the new comes.
   data_.reset();
+  malloc_trim(0);  // What the model before took is not this one's.
   point_ = point;
   COLLA_TRY_ASSIGN(const TrainModel* const model, parseTrainModel(point.model));
   COLLA_TRY_ASSIGN(model_, modelNamed(point.model));
-  optimizer_ = model->letters ? OptimizerOptions(Adam{.lr = point.rate})
-                              : OptimizerOptions(Sgd{.lr = point.rate});
-  COLLA_TRY_ASSIGN(
-      const Array inputs,
-      mapFile(point.path + ".x", model->letters ? DataType::kUInt8 : DataType::kFloat32,
-              model->features()));
-  COLLA_TRY_ASSIGN(const Array targets, mapFile(point.path + ".y", DataType::kInt64, 0));
-  COLLA_TRY_ASSIGN(weights_, mapFile(point.path + ".w", DataType::kFloat32, 0));
+  optimizer_ = optimizerFor(model->data, point.rate);
+  COLLA_TRY_ASSIGN(const Array inputs,
+                   mapFile(point.path + ".x", model->inputType(), model->input));
+  COLLA_TRY_ASSIGN(const Array targets,
+                   mapFile(point.path + ".y", DataType::kInt64, model->target));
+  COLLA_TRY_ASSIGN(weights_, mapFile(point.path + ".w", DataType::kFloat32, {}));
   COLLA_TRY_ASSIGN(data_, ArrayDataset::create(
                               point.model, {{"input", inputs, false}, {"target", targets, false}}));
   return {};
 }
 
-std::unique_ptr<ReplicaTrainee::Training> ReplicaTrainee::begin(int slices, int slice) {
-  auto training =
-      std::make_unique<Training>(job_, model_, optimizer_, data_, point_.batch, slices, slice);
+std::unique_ptr<ReplicaTrainee::Training> ReplicaTrainee::begin(std::int64_t batch, int slices,
+                                                                int slice) {
+  auto training = std::make_unique<Training>(job_, model_, optimizer_, data_, batch, slices, slice);
   setWeights(training->replica.parameters(), weights_);
   return training;
 }
@@ -119,8 +134,8 @@ std::unique_ptr<ReplicaTrainee::Training> ReplicaTrainee::begin(int slices, int 
 Result<double> ReplicaTrainee::verify(long steps) {
   training_.reset();
   // Workers of their own have the whole batch here: their halves would give them other losses.
-  const double loss = begin(job_.size(), job_.rank())->train(steps);
-  training_ = begin(place_.np, place_.rank);
+  const double loss = begin(point_.batch, job_.size(), job_.rank())->train(steps);
+  training_ = begin(point_.share * place_.np, place_.np, place_.rank);
   return loss;
 }
 

@@ -30,9 +30,9 @@ class ReplicaTrainee : public Trainee {
   Result<double> measure(long steps) override;
 
  private:
-  // A training from the first weights on, of slice `slice` of `slices`.
+  // A training from the first weights on, of slice `slice` of `slices` of every batch.
   struct Training;
-  std::unique_ptr<Training> begin(int slices, int slice);
+  std::unique_ptr<Training> begin(std::int64_t batch, int slices, int slice);
 
   Job& job_;
   const AgentPlace place_;

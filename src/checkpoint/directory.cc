@@ -81,6 +81,16 @@ std::string listed(const std::map<std::int64_t, std::string>& steps) {
   return fmt::format("{}{}", last.size() < steps.size() ? "…, " : "", fmt::join(last, ", "));
 }
 
+Status noneIn(const std::string& path) {
+  return {StatusCode::kNotFound, fmt::format("there is no checkpoint in {}", path)};
+}
+
+Status checkStep(const Manifest& manifest, std::int64_t step, const std::string& path) {
+  if (manifest.step == step) return {};
+  return {StatusCode::kInvalidArgument,
+          fmt::format("{} is a checkpoint of step {}: somebody renamed it", path, manifest.step)};
+}
+
 }  // namespace
 
 std::string stepName(std::int64_t step) { return fmt::format("{}{:08}", kPrefix, step); }
@@ -119,23 +129,22 @@ std::optional<std::int64_t> Directory::newestWhole(std::int64_t before) const {
   return std::nullopt;
 }
 
-Result<Loaded> Directory::load(std::int64_t step) const {
+Result<std::int64_t> Directory::newest() const {
+  COLLA_TRY_ASSIGN(const auto steps, list());
+  if (steps.empty()) return noneIn(path_);
+  return steps.back();
+}
+
+Result<std::string> Directory::find(std::int64_t step) const {
   COLLA_TRY_ASSIGN(const auto steps, scan());
   const auto found = steps.find(step);
-  if (found == steps.end()) {
-    return {StatusCode::kNotFound,
-            steps.empty()
-                ? fmt::format("there is no checkpoint in {}", path_)
-                : fmt::format("there is no step {} in {}, only {}", step, path_, listed(steps))};
-  }
-  auto loaded = Loaded::open(at(found->second));
-  Status status = loaded.status();
-  if (loaded.ok() && loaded->manifest().step != step) {
-    status = Status(StatusCode::kInvalidArgument,
-                    fmt::format("{} is a checkpoint of step {}: somebody renamed it",
-                                loaded->path(), loaded->manifest().step));
-  }
-  if (status.ok()) return loaded;
+  if (found != steps.end()) return at(found->second);
+  if (steps.empty()) return noneIn(path_);
+  return {StatusCode::kNotFound,
+          fmt::format("there is no step {} in {}, only {}", step, path_, listed(steps))};
+}
+
+Status Directory::withOffer(const Status& status, std::int64_t step) const {
   const auto whole = newestWhole(step);
   const std::string offer =
       whole ? fmt::format("{} is whole: resume from it with --resume {}", stepName(*whole), *whole)
@@ -143,11 +152,25 @@ Result<Loaded> Directory::load(std::int64_t step) const {
   return {status.code(), fmt::format("{}; {}", status.message(), offer)};
 }
 
+Result<Loaded> Directory::load(std::int64_t step) const {
+  COLLA_TRY_ASSIGN(const std::string path, find(step));
+  auto loaded = Loaded::open(path);
+  const Status status = loaded.ok() ? checkStep(loaded->manifest(), step, path) : loaded.status();
+  if (!status.ok()) return withOffer(status, step);
+  return loaded;
+}
+
 Result<Loaded> Directory::loadNewest() const {
-  COLLA_TRY_ASSIGN(const auto steps, list());
-  if (steps.empty())
-    return {StatusCode::kNotFound, fmt::format("there is no checkpoint in {}", path_)};
-  return load(steps.back());
+  COLLA_TRY_ASSIGN(const std::int64_t step, newest());
+  return load(step);
+}
+
+Result<Manifest> Directory::manifest(std::int64_t step) const {
+  COLLA_TRY_ASSIGN(const std::string path, find(step));
+  auto manifest = readManifest(path);
+  const Status status = manifest.ok() ? checkStep(*manifest, step, path) : manifest.status();
+  if (!status.ok()) return withOffer(status, step);
+  return manifest;
 }
 
 Status Directory::own() {

@@ -51,10 +51,16 @@ class Directory {
   // The steps that have a checkpoint, ascending; none if there is no such directory.
   Result<std::vector<std::int64_t>> list() const;
 
+  // The last of them; kNotFound if there is none.
+  Result<std::int64_t> newest() const;
+
   // kNotFound if there is no such step, with the steps that there are. For one that is damaged the
   // error says what is wrong with which file, and which is the newest whole one before it.
   Result<Loaded> load(std::int64_t step) const;
   Result<Loaded> loadNewest() const;
+  // The same, but only the manifest is read and can be damaged: for those who want to know what
+  // load() would give, and do not need the tensors.
+  Result<Manifest> manifest(std::int64_t step) const;
 
   // Makes the directory and takes its lock, as save() and prune() do themselves: for those who want
   // to know before they train that the directory is theirs. kRefused, with the holder, if not.
@@ -72,7 +78,11 @@ class Directory {
  private:
   // Step to the name of the subdirectory that has it.
   Result<std::map<std::int64_t, std::string>> scan() const;
+  // The subdirectory of a step, as a path.
+  Result<std::string> find(std::int64_t step) const;
   std::optional<std::int64_t> newestWhole(std::int64_t before) const;
+  // Why `step` cannot be had, and what can be had instead.
+  Status withOffer(const Status& status, std::int64_t step) const;
   std::string workName(std::int64_t step) const;
   Status takeLock();
   void tidy() const;

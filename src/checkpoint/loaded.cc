@@ -9,7 +9,7 @@
 
 namespace colla::checkpoint {
 
-Result<Loaded> Loaded::open(const std::string& path) {
+Result<Manifest> readManifest(const std::string& path) {
   const std::string manifestPath = path + "/" + kManifestFile;
   COLLA_TRY_ASSIGN(const std::string text, readFile(manifestPath, kMaxManifest));
   auto parsed = parseManifest(text);
@@ -22,6 +22,11 @@ Result<Loaded> Loaded::open(const std::string& path) {
       return {StatusCode::kInvalidArgument, fmt::format("{} does not list {}", manifestPath, name)};
     }
   }
+  return manifest;
+}
+
+Result<Loaded> Loaded::open(const std::string& path) {
+  COLLA_TRY_ASSIGN(Manifest manifest, readManifest(path));
   for (const FileEntry& file : manifest.files) {
     COLLA_TRY(verifyFile(path + "/" + file.name, file));
   }

@@ -18,6 +18,10 @@ inline constexpr char kModelFile[] = "model.safetensors";
 inline constexpr char kOptimizerFile[] = "optimizer.safetensors";
 inline constexpr char kManifestFile[] = "manifest.json";
 
+// Of the checkpoint in the directory `path`, which is that of one step: the files that it lists are
+// not looked at.
+Result<Manifest> readManifest(const std::string& path);
+
 class Loaded {
  public:
   // `path` is the directory of one step.

@@ -22,8 +22,8 @@ int trainCommand(const Arguments& arguments) {
       "  colla train mlp --epochs 10 --checkpoint-dir runs/mlp --resume\n"
       "  colla train mlp --help                  with the flags of this model\n");
   ModelArguments model(app);
-  const train::Flags flags(app);
   if (const auto exitCode = model.takeModel(arguments)) return *exitCode;
+  const train::Flags flags(app);
   if (const auto exitCode = parse(app, arguments)) return *exitCode;
   Task task;
   if (const auto exitCode = model.makeTask(Part::kTrain, task)) return *exitCode;

@@ -31,6 +31,15 @@ torch::Tensor activated(BatchNorm2d& layer, const torch::Tensor& x) {
   return layer->forward(x).relu_();
 }
 
+// A convolution of single pixels, as one product of matrices: libtorch makes one for each sample of
+// a small batch.
+torch::Tensor pointwise(const Conv2d& layer, const torch::Tensor& x) {
+  const torch::Tensor& weight = layer->weight;
+  return torch::linear(x.permute({0, 2, 3, 1}), weight.view({weight.size(0), weight.size(1)}),
+                       layer->bias)
+      .permute({0, 3, 1, 2});
+}
+
 struct BlockImpl : torch::nn::Module {
   BlockImpl(std::int64_t in, std::int64_t filters, std::int64_t step, bool project)
       : stride(step),
@@ -40,9 +49,9 @@ struct BlockImpl : torch::nn::Module {
         conv2(register_module("conv2", convolution(filters, filters, 3, stride, false))),
         bn2(register_module("bn2", norm(filters))),
         conv3(register_module("conv3", convolution(filters, kExpansion * filters, 1, 1, true))) {
+    // The first block of a stack, which is never the one with the stride.
     if (project) {
-      shortcut =
-          register_module("shortcut", convolution(in, kExpansion * filters, 1, stride, true));
+      shortcut = register_module("shortcut", convolution(in, kExpansion * filters, 1, 1, true));
     }
   }
 
@@ -50,14 +59,18 @@ struct BlockImpl : torch::nn::Module {
     const torch::Tensor first = activated(preact, x);
     torch::Tensor aside = x;
     if (shortcut) {
-      aside = shortcut->forward(first);
+      aside = pointwise(shortcut, first);
     } else if (stride > 1) {
-      // Keras' max-pooling with windows of 1x1.
-      aside = x.slice(2, 0, torch::nullopt, stride).slice(3, 0, torch::nullopt, stride);
+      // As Keras has it. The gradient of a slice would not be channels-last, nor would those of all
+      // the blocks before it.
+      aside = torch::max_pool2d(x, 1, stride);
     }
-    torch::Tensor y = activated(bn1, conv1->forward(first));
-    y = conv3->forward(activated(bn2, conv2->forward(y)));
-    return y.add_(aside);
+    const torch::Tensor y = activated(bn1, pointwise(conv1, first));
+    // In the order of the activations; backward would do that again if it had not got them so.
+    const torch::Tensor weight = conv2->weight.contiguous(torch::MemoryFormat::ChannelsLast);
+    const torch::Tensor z = activated(bn2, torch::conv2d(y, weight, {}, stride, 1));
+    // Not in place: what pointwise() gives is a view.
+    return pointwise(conv3, z) + aside;
   }
 
   std::int64_t stride;

@@ -22,7 +22,7 @@ std::optional<T> wholeNumber(std::string_view text) {
 
 }  // namespace
 
-Flags::Flags(CLI::App& app) : settings_(app), cluster_(app) {
+Flags::Flags(CLI::App& app) {
   constexpr char kHow[] = "How to train";
   app.add_option("--strategy", strategy_,
                  "single, mirrored (threads), allreduce (processes), ps-sync, ps-async, ps-ssp "
@@ -107,6 +107,9 @@ Flags::Flags(CLI::App& app) : settings_(app), cluster_(app) {
   app.add_flag("--no-eval", noEvaluation_, "do not evaluate")->group(kRun);
   app.add_option("--json", options_.json, "file for one JSON object per step")->group(kRun);
   app.add_flag("--quiet", options_.quiet, "no progress on standard output")->group(kRun);
+
+  cluster_.emplace(app);
+  settings_.emplace(app);
 }
 
 Result<TrainOptions> Flags::options(const Config& config) const {
@@ -149,8 +152,8 @@ Result<TrainOptions> Flags::options(const Config& config) const {
 
 Status Flags::readServers(TrainOptions& options) const {
   if (replicas_) options.workers = *replicas_;
-  if (!options.strategy && cluster_.servers()) {
-    options.strategy = cluster_.syncReplicas() ? Strategy::kPsSync : Strategy::kPsAsync;
+  if (!options.strategy && cluster_->servers()) {
+    options.strategy = cluster_->syncReplicas() ? Strategy::kPsSync : Strategy::kPsAsync;
   }
   if (servers_) {
     if (*servers_ < 1) return invalid("--ps is {}, but takes 1 or more", *servers_);

@@ -19,17 +19,18 @@ class Flags {
 
   // After parse(). kInvalidArgument for values that can't be.
   Result<TrainOptions> options(const Config& config) const;
-  Result<Config> config() const { return settings_.load(); }
+  Result<Config> config() const { return settings_->load(); }
   // The lists of all processes, for a job without a launcher.
-  const launch::ClusterFlags& cluster() const { return cluster_; }
+  const launch::ClusterFlags& cluster() const { return *cluster_; }
   // What the flags say of the optimizer replaces the program's own choice.
   Status applyTo(Optimizer& optimizer) const;
 
  private:
   Status readServers(TrainOptions& options) const;
 
-  SettingFlags settings_;
-  launch::ClusterFlags cluster_;
+  // Made last: --help tells of training first.
+  std::optional<launch::ClusterFlags> cluster_;
+  std::optional<SettingFlags> settings_;
   TrainOptions options_;
   std::string strategy_;
   std::string schedule_;

@@ -96,9 +96,14 @@ Status planServers(RunPlan& plan) {
 // What the run that left the checkpoint was told, where this one was told nothing.
 Status takeOver(const TrainOptions& options, RunPlan& plan) {
   const checkpoint::Directory directory(checkpointsOf(options.directory));
-  COLLA_TRY_ASSIGN(const auto loaded, options.resumeStep ? directory.load(*options.resumeStep)
-                                                         : directory.loadNewest());
-  const checkpoint::Manifest& manifest = loaded.manifest();
+  std::int64_t step = 0;
+  if (options.resumeStep) {
+    step = *options.resumeStep;
+  } else {
+    COLLA_TRY_ASSIGN(step, directory.newest());
+  }
+  // The tensors are read, and their checksums with them, where they are needed: by worker 0.
+  COLLA_TRY_ASSIGN(const checkpoint::Manifest manifest, directory.manifest(step));
   plan.resumeStep = manifest.step;
   plan.model = described(manifest.model, manifest.modelOptions);
   if (!options.slices) plan.slices = manifest.slices;

@@ -102,7 +102,6 @@ TEST_F(TrainCommandTest, HiddenLayersAlone) {
   EXPECT_EQ(list.size(), 2U * 3U);
 }
 
-// Both variants, with PyTorch's as the judge of the losses.
 // Both variants, with PyTorch as the judge of the losses, which noise blurs in smaller batches.
 TEST_F(TrainCommandTest, DeepFam) {
   for (const std::string model : {"deepfam", "deepfam-none"}) {
@@ -115,6 +114,34 @@ TEST_F(TrainCommandTest, DeepFam) {
     EXPECT_GE(list.size(), 3U);
     for (const auto& one : list) EXPECT_EQ(one["model"], model);
   }
+}
+
+// Alone, together and under DDP, with their weights and Colla's candidates in PyTorch, too: a
+// command that ends well has compared the losses.
+TEST_F(TrainCommandTest, ImagesAndWords) {
+  for (const std::string model : {"resnet50v2", "lm"}) {
+    ASSERT_EQ(bench("--models " + model +
+                    " --samples 8 --batch-per-worker 4 --rounds 1 --seconds 0.01 --json out.json"),
+              0)
+        << error_;
+    const auto list = nlohmann::json::parse(text("out.json"), nullptr, false);
+    ASSERT_TRUE(list.is_array());
+    EXPECT_GE(list.size(), 3U);
+    for (const auto& one : list) {
+      EXPECT_EQ(one["model"], model);
+      EXPECT_EQ(one["batch_per_worker"], 4);
+      EXPECT_EQ(one["batch"], 4 * one["workers"].get<int>());
+    }
+    EXPECT_THAT(out_, HasSubstr("4/worker"));
+  }
+}
+
+TEST_F(TrainCommandTest, BatchesThatDoNotCutTheSamplesAreRefused) {
+  EXPECT_EQ(bench("--models lm --samples 12 --batch-per-worker 4"), 2);
+  EXPECT_THAT(error_, HasSubstr("--batch-per-worker 4, twice, must divide the 12 samples of lm"));
+  EXPECT_EQ(bench("--models mlp --samples 12 --batch 5"), 2);
+  EXPECT_THAT(error_, HasSubstr("--batch 5 must be even and divide the 12 samples of mlp"));
+  EXPECT_EQ(bench("--batch 100 --batch-per-worker 50"), 2);
 }
 
 TEST_F(TrainCommandTest, NamedPeerThatIsMissingIsAnError) {

@@ -1,14 +1,15 @@
 // The files from which every system gets its data and its first weights.
-#include "bench/train_model.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <numeric>
 #include <set>
+
+#include "bench/train_files.h"
 
 namespace colla::bench {
 namespace {
@@ -28,59 +29,80 @@ class TrainFilesTest : public ::testing::TestWithParam<const char*> {
   const std::string path_;
 };
 
+template <typename T>
+std::vector<double> numbers(const std::string& path) {
+  const auto values = readAll<T>(path);
+  return {values.begin(), values.end()};
+}
+
+std::int64_t product(const std::vector<std::int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+// What the models have, counted by hand.
+std::int64_t parametersOf(const std::string& name) {
+  if (name == "lr") return 10'000 + 1;
+  if (name == "softmax") return 785 * 10;
+  if (name == "snn") return 785 * 100 + 101 * 10;
+  if (name == "mlp") return 785 * 100 + 101 * 100 + 101 * 10;
+  // Eight convolutions of 256 filters, dense layers of 2000 and 48 units.
+  if (name == "deepfam") return 256 * (21 * 176 + 8) + 2048 * 2000 + 2000 + 2000 * 48 + 48;
+  // Keras counts 25,613,800 with 1,000 classes, 45,440 of them running statistics.
+  if (name == "resnet50v2") return 25'613'800 - 45'440 - 2049 * 990;
+  // Embedding; gates with two biases; projection; softmax.
+  return 200'000 * 128 + 1024 * (128 + 128 + 2) + 128 * 256 + 200'000 * 129;
+}
+
 TEST_P(TrainFilesTest, FitTheModel) {
   const TrainModel& model = **parseTrainModel(GetParam());
   constexpr std::int64_t kSamples = 50;
   ASSERT_TRUE(writeTrainFiles(model, kSamples, path_).ok());
 
-  std::vector<double> inputs;
-  if (model.letters) {
-    for (const auto letter : readAll<std::uint8_t>(path_ + ".x")) inputs.push_back(letter);
+  const bool words = model.inputType() == DataType::kInt64;
+  const bool letters = model.inputType() == DataType::kUInt8;
+  const auto inputs = words     ? numbers<std::int64_t>(path_ + ".x")
+                      : letters ? numbers<std::uint8_t>(path_ + ".x")
+                                : numbers<float>(path_ + ".x");
+  EXPECT_EQ(std::ssize(inputs), kSamples * product(model.input));
+  EXPECT_GT(std::set(inputs.begin(), inputs.end()).size(), 10U);
+  if (letters) {
     EXPECT_EQ(std::ranges::count(inputs, 0), 0);  // No padding, which would cost less.
     EXPECT_LT(std::ranges::max(inputs), 25);
-  } else {
-    for (const auto input : readAll<float>(path_ + ".x")) inputs.push_back(input);
-  }
-  EXPECT_EQ(std::ssize(inputs), kSamples * model.features());
-  EXPECT_GT(std::set(inputs.begin(), inputs.end()).size(), 10U);
-
-  std::vector<double> targets;
-  for (const auto target : readAll<std::int64_t>(path_ + ".y")) targets.push_back(target);
-  EXPECT_EQ(std::ssize(targets), kSamples);
-  const std::set<double> distinct(targets.begin(), targets.end());
-  EXPECT_GE(distinct.size(), 2U);
-  for (const double target : distinct) {
-    EXPECT_TRUE(target == std::floor(target) && target >= 0 &&
-                target < (model.binary() ? 2 : model.widths.back()))
-        << target;
   }
 
-  std::size_t count = 0;
-  for (std::size_t i = 1; i < model.widths.size(); ++i) {
-    count += model.widths[i] * (model.widths[i - 1] + 1);
+  const auto targets = numbers<std::int64_t>(path_ + ".y");
+  EXPECT_EQ(std::ssize(targets), kSamples * product(model.target));
+  EXPECT_GE(std::set(targets.begin(), targets.end()).size(), 2U);
+  EXPECT_GE(std::ranges::min(targets), 0);
+  EXPECT_LT(std::ranges::max(targets), static_cast<double>(model.classes));
+  if (words) {  // Each word is followed by the next one.
+    EXPECT_TRUE(std::equal(inputs.begin() + 1, inputs.end(), targets.begin()));
+    EXPECT_GT(std::ranges::max(inputs), 100'000);
   }
-  // DeepFam: eight convolutions of 256 filters, dense layers of 2000 and 48 units.
-  if (model.letters) {
-    count = 256 * (21 * 176 + 8) + 2048 * 2000 + 2000 + 2000 * 48 + 48;
-  }
+
   const auto weights = readAll<float>(path_ + ".w");
-  EXPECT_EQ(weights.size(), count);
-  EXPECT_LE(std::abs(weights.front()),
-            model.letters ? 0.1 : 1 / std::sqrt(double(model.features())));
+  EXPECT_EQ(std::ssize(weights), parametersOf(GetParam()));
+  EXPECT_LT(std::ranges::max(weights), 1.001F);
+  EXPECT_GT(std::ranges::min(weights), -0.3F);
+  EXPECT_EQ(trainFileBytes(model, kSamples), std::filesystem::file_size(path_ + ".x") +
+                                                 std::filesystem::file_size(path_ + ".y") +
+                                                 std::filesystem::file_size(path_ + ".w"));
 
   removeTrainFiles(path_);
   for (const char* end : {".x", ".y", ".w"}) EXPECT_FALSE(std::filesystem::exists(path_ + end));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, TrainFilesTest,
-                         ::testing::Values("lr", "softmax", "snn", "mlp", "deepfam"),
+                         ::testing::Values("lr", "softmax", "snn", "mlp", "deepfam", "resnet50v2",
+                                           "lm"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(TrainModelTest, UnknownNameIsRefusedWithThoseThatThereAre) {
   const auto model = parseTrainModel("resnet");
   ASSERT_FALSE(model.ok());
   EXPECT_EQ(model.status().message(),
-            "there is no model \"resnet\", only lr, softmax, snn, mlp, deepfam, deepfam-none");
+            "there is no model \"resnet\", only lr, softmax, snn, mlp, deepfam, deepfam-none, "
+            "resnet50v2, lm");
 }
 
 TEST(TrainModelTest, FilesThatCannotBeWrittenAreAnError) {

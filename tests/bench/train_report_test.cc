@@ -10,7 +10,7 @@ namespace {
 TrainMeasurement measurement(const std::string& system, std::int64_t batch, double stepSeconds) {
   return {.system = system,
           .model = "mlp",
-          .batch = batch,
+          .batch = {batch, false},
           .workers = system == "torch" ? 1 : 2,
           .stepSeconds = stepSeconds,
           .loss = 2.25,
@@ -36,6 +36,21 @@ TEST(TrainTableTest, HasALineForEachSystemAndCollasRatios) {
             "mlp      500  ddp          62500  8.00 ms                                     90.5\n");
 }
 
+// Two workers have twice the samples: rates are compared, not steps.
+TEST(TrainTableTest, SaysWhichBatchesAreThoseOfEachWorker) {
+  std::vector<TrainMeasurement> measurements = {measurement("torch", 8, 2),
+                                                measurement("colla-2", 8, 2.5)};
+  for (TrainMeasurement& m : measurements) m.batch.perWorker = true;
+  measurements[1].exposedSeconds = -12.34e-3;
+  measurements.push_back(measurement("torch", 8, 1));
+  EXPECT_EQ(
+      trainTable(measurements),
+      "model     batch  system   samples/s    step  colla-1/it  colla-2/it   exposed  PSS MB\n"
+      "mlp    8/worker  torch         4.00  2.00 s                   1.60x              90.5\n"
+      "mlp    8/worker  colla-2       6.40  2.50 s                          -12.3 ms    90.5\n"
+      "mlp           8  torch         8.00  1.00 s                                      90.5\n");
+}
+
 TEST(TrainJsonTest, IsAListOfObjectsWithTheDocumentedKeys) {
   auto one = measurement("colla-2", 100, 4e-4);
   one.exposedSeconds = 1e-5;
@@ -51,7 +66,14 @@ TEST(TrainJsonTest, IsAListOfObjectsWithTheDocumentedKeys) {
   EXPECT_EQ(list[0]["pss_bytes"], 90'500'000);
   EXPECT_DOUBLE_EQ(list[0]["exposed_seconds"], 1e-5);
   EXPECT_FALSE(list[1].contains("exposed_seconds"));  // Nobody measured it.
+  EXPECT_FALSE(list[0].contains("batch_per_worker"));
   EXPECT_EQ(trainJson({}), "[]\n");
+
+  one.batch = {8, true};
+  const auto perWorker = nlohmann::json::parse(trainJson(std::vector{one}));
+  EXPECT_EQ(perWorker[0]["batch"], 16);
+  EXPECT_EQ(perWorker[0]["batch_per_worker"], 8);
+  EXPECT_DOUBLE_EQ(perWorker[0]["samples_per_s"], 40'000);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // A worker of which every step takes so long.
@@ -20,12 +21,14 @@ struct Fake : Trainee {
   Fake(double loss, double seconds) : loss_(loss), seconds_(seconds) {}
   Status prepare(const TrainPoint& point) override {
     if (point.path != "/a path/with spaces") return {StatusCode::kInternal, point.path};
+    point_ = point;
     if (point.model == "broken") throw std::runtime_error("no such kernel\nstack trace");
     return {};
   }
   Result<double> verify(long /*steps*/) override { return loss_; }
   Result<double> measure(long steps) override { return static_cast<double>(steps) * seconds_; }
 
+  TrainPoint point_;
   double loss_;
   double seconds_;
 };
@@ -38,7 +41,8 @@ class TrainRunnerTest : public ::testing::Test {
   }
 
   // Workers, each with its loss and the seconds of its steps.
-  void start(const TrainSystem& system, const std::vector<Fake>& workers) {
+  template <typename Worker = Fake>
+  void start(const TrainSystem& system, const std::vector<Worker>& workers) {
     SystemSpec spec{system.name, system.workers, {}};
     for (int rank = 0; rank < system.workers; ++rank) {
       const AgentPlace place{coordinator_->socketPath(), system.name, rank, system.workers};
@@ -55,12 +59,17 @@ class TrainRunnerTest : public ::testing::Test {
   }
 
   auto measure(const std::string& model = "mlp") {
-    return measureTraining(*coordinator_, systems_, {model, 1000, 100, 0.1, "/a path/with spaces"},
-                           options_);
+    TrainPoint point;
+    point.model = model;
+    point.samples = 1000;
+    point.rate = 0.1;
+    point.path = "/a path/with spaces";
+    return measureTraining(*coordinator_, systems_, point, batch_, options_);
   }
 
   std::unique_ptr<Coordinator> coordinator_;
   std::vector<TrainSystem> systems_;
+  BatchSize batch_{100, false};
   TrainRunnerOptions options_;
 };
 
@@ -120,6 +129,47 @@ TEST_F(TrainRunnerTest, BatchStatisticsCompareThoseWithEqualShares) {
   ASSERT_FALSE(measured.ok());
   EXPECT_THAT(std::string(measured.status().message()),
               HasSubstr("the loss of colla-2 is 2, but that of ddp is 1.8"));
+}
+
+// A worker whose loss is told by what it was asked to train.
+struct Telling : Fake {
+  Telling() : Fake(0, 1e-3) {}
+  Result<double> verify(long /*steps*/) override {
+    return static_cast<double>(point_.batch) + static_cast<double>(point_.share) / 1000;
+  }
+};
+
+TEST_F(TrainRunnerTest, SystemsGetTheirPartsOfTheBatch) {
+  start<Telling>({"colla-1", 1, false}, {{}});
+  start<Telling>({"colla-2", 2, false}, {{}, {}});
+  start<Telling>({"colla-2x1", 2, true}, {{}, {}});
+  const auto losses = [&] {
+    std::vector<double> all;
+    const auto measured = measure();
+    if (!measured.ok()) ADD_FAILURE() << measured.status();
+    if (measured.ok()) {
+      for (const TrainMeasurement& m : *measured) all.push_back(m.loss);
+    }
+    return all;
+  };
+  // The whole batch to verify, half of it for each of two workers to measure.
+  EXPECT_THAT(losses(), ElementsAre(100.1, 100.05, 100.05));
+  // With a batch per worker, those that train together have twice as much, and their losses are
+  // their own.
+  batch_ = {100, true};
+  EXPECT_THAT(losses(), ElementsAre(100.1, 200.1, 100.1));
+}
+
+TEST_F(TrainRunnerTest, RatesOfBatchesPerWorkerAreThoseOfAllWorkers) {
+  start({"colla-1", 1, false}, {{2.0, 1e-3}});
+  start({"colla-2", 2, false}, {{2.1, 1e-3}, {2.1, 1e-3}});
+  start({"colla-2x1", 2, true}, {{2.0, 1e-3}, {2.0, 1e-3}});
+  batch_ = {8, true};
+  const auto measured = measure();
+  ASSERT_TRUE(measured.ok()) << measured.status();
+  EXPECT_NEAR((*measured)[0].samplesPerSecond(), 8'000, 1);
+  EXPECT_NEAR((*measured)[1].samplesPerSecond(), 16'000, 1);
+  EXPECT_NEAR((*measured)[2].samplesPerSecond(), 16'000, 1);
 }
 
 TEST_F(TrainRunnerTest, LossThatIsNoNumberIsAnError) {

@@ -115,6 +115,38 @@ TEST_F(DirectoryTest, DamageIsNamedAndTheNewestWholeOneOffered) {
   EXPECT_TRUE(directory.load(150).ok());
 }
 
+TEST_F(DirectoryTest, ManifestAloneDoesNotLookAtTensors) {
+  Directory directory(path("c"));
+  EXPECT_EQ(directory.newest().status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(directory.manifest(1).status().code(), StatusCode::kNotFound);
+  for (const std::int64_t step : {100, 200}) save(directory, step);
+  EXPECT_EQ(*directory.newest(), 200);
+  flipBit(path("c/step-00000200/model.safetensors"), 100);
+  ASSERT_FALSE(directory.load(200).ok());
+  const auto manifest = directory.manifest(200);
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_EQ(manifest->step, 200);
+  EXPECT_EQ(manifest->model, "mlp");
+
+  EXPECT_THAT(std::string(directory.manifest(150).status().message()),
+              HasSubstr("there is no step 150"));
+  // Its own checksum is looked at.
+  const std::string file = path("c/step-00000200/manifest.json");
+  const std::string text = readText(file);
+  std::string other = text;
+  const std::size_t at = other.find("mlp");
+  ASSERT_NE(at, std::string::npos);
+  other[at] = 'n';
+  writeText(file, other);
+  EXPECT_THAT(std::string(directory.manifest(200).status().message()),
+              AllOf(HasSubstr(file), HasSubstr("step-00000100 is whole")));
+  writeText(file, text);
+  std::filesystem::remove_all(path("c/step-00000100"));
+  std::filesystem::copy(path("c/step-00000200"), path("c/step-00000100"));
+  EXPECT_THAT(std::string(directory.manifest(100).status().message()),
+              HasSubstr("is a checkpoint of step 200: somebody renamed it"));
+}
+
 TEST_F(DirectoryTest, SaysWhenNothingIsWhole) {
   Directory directory(path("c"));
   save(directory, 1);

@@ -1,8 +1,7 @@
-// What the checkpoint tests share: a directory of their own, and tensors with memory behind them.
+// What the checkpoint tests share: a folder of their own, and tensors with memory behind them.
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstddef>
 #include <cstring>
@@ -17,6 +16,7 @@
 #include "checkpoint/directory.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/tensor_view.h"
+#include "support/scratch.h"
 
 namespace colla::checkpoint {
 
@@ -87,14 +87,7 @@ struct Example {
 
 class CheckpointTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "checkpoint_test_XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
-  std::string path(const std::string& name) const { return root_ + "/" + name; }
+  std::string path(const std::string& name) const { return scratch_.at(name); }
   // Names in a directory, sorted; those that begin with a dot too.
   static std::vector<std::string> namesIn(const std::string& directory) {
     std::vector<std::string> names;
@@ -110,7 +103,7 @@ class CheckpointTest : public ::testing::Test {
     ASSERT_TRUE(saved.ok()) << saved.status();
   }
 
-  std::string root_;
+  const Scratch scratch_;
 };
 
 }  // namespace colla::checkpoint

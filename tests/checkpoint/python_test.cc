@@ -57,10 +57,10 @@ TEST_F(PythonTest, ReadsOurFilesAndWeReadIts) {
       .add<Float16>("half", {2}, {{0x3c00}, {0xc000}});
   tensors.add<BFloat16>("brain", {2}, {{0x3f80}, {0x4000}}).add<std::int64_t>("count", {}, {7});
   tensors.add<std::uint8_t>("bytes", {3}, {1, 2, 3}).add<double>("none", {0, 2}, {});
-  ASSERT_TRUE(writeTensorFile(root_, "colla.safetensors", tensors.views()).ok());
+  ASSERT_TRUE(writeTensorFile(scratch_.path(), "colla.safetensors", tensors.views()).ok());
   writeText(path("script.py"), kScript);
-  const std::string command = "'" + python + "' '" + path("script.py") + "' '" + root_ + "' '" +
-                              path("colla.safetensors") + "'";
+  const std::string command = "'" + python + "' '" + path("script.py") + "' '" + scratch_.path() +
+                              "' '" + path("colla.safetensors") + "'";
   ASSERT_EQ(std::system(command.c_str()), 0);
 
   const auto file = TensorFile::open(path("python.safetensors"));

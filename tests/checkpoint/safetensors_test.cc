@@ -48,7 +48,7 @@ TEST_F(SafetensorsTest, EveryTypeSurvivesTheFile) {
   std::vector<TensorView> views(tensors.views().begin(), tensors.views().end());
   views.push_back({"bool", DataType::kBool, {1}, std::as_bytes(std::span(&yes, 1))});
 
-  const auto entry = writeTensorFile(root_, "all.safetensors", views);
+  const auto entry = writeTensorFile(scratch_.path(), "all.safetensors", views);
   ASSERT_TRUE(entry.ok()) << entry.status();
   const auto file = TensorFile::open(path("all.safetensors"));
   ASSERT_TRUE(file.ok()) << file.status();
@@ -80,7 +80,7 @@ TEST_F(SafetensorsTest, SameTensorsInAnyOrderGiveTheSameHeader) {
 TEST_F(SafetensorsTest, NamesMayHoldAnythingThatIsText) {
   Tensors tensors;
   tensors.add<float>("quote\" \\ \n ü 塔", {1}, {1}).add<float>("", {1}, {2});
-  ASSERT_TRUE(writeTensorFile(root_, "f", tensors.views()).ok());
+  ASSERT_TRUE(writeTensorFile(scratch_.path(), "f", tensors.views()).ok());
   const auto file = TensorFile::open(path("f"));
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_EQ(file->tensors()[1].name, "quote\" \\ \n ü 塔");
@@ -166,7 +166,7 @@ TEST_F(SafetensorsTest, ErrorNamesTheFile) {
   ASSERT_FALSE(file.ok());
   EXPECT_THAT(std::string(file.status().message()),
               HasSubstr(path("foreign") + ": is not a safetensors file"));
-  EXPECT_FALSE(TensorFile::open(root_).ok());
+  EXPECT_FALSE(TensorFile::open(scratch_.path()).ok());
   EXPECT_FALSE(TensorFile::open("/dev/null").ok());
   EXPECT_FALSE(TensorFile::open(path("gone")).ok());
   writeText(path("empty"), "");

@@ -31,7 +31,7 @@ class CheckpointCommandsTest : public CheckpointTest {
     ASSERT_TRUE(saved.ok()) << saved.status();
   }
   // In the test's directory.
-  Outcome colla(const std::string& arguments) const { return runColla(root_, arguments); }
+  Outcome colla(const std::string& arguments) const { return runColla(scratch_.path(), arguments); }
 };
 
 TEST_F(CheckpointCommandsTest, EqualCheckpoints) {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "data/files.h"
 #include "data/pictures.h"
+#include "support/scratch.h"
 
 namespace colla::cli {
 namespace {
@@ -20,7 +20,7 @@ using ::testing::StartsWith;
 
 class DataCommandsTest : public ::testing::Test {
  protected:
-  data::TestFolder folder_;
+  Scratch folder_;
   Outcome colla(const std::string& arguments) const { return runColla(folder_.path(), arguments); }
   std::string textOf(const std::string& name) const {
     std::ifstream file(folder_.path() + "/" + name, std::ios::binary);

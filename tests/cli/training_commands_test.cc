@@ -20,7 +20,7 @@ using ::testing::MatchesRegex;
 
 class TrainingCommandsTest : public checkpoint::CheckpointTest {
  protected:
-  Outcome colla(const std::string& arguments) const { return runColla(root_, arguments); }
+  Outcome colla(const std::string& arguments) const { return runColla(scratch_.path(), arguments); }
   // The last line of a --json file.
   nlohmann::json totals(const std::string& name) const {
     const std::string text = checkpoint::readText(path(name));
@@ -153,19 +153,32 @@ TEST_F(TrainingCommandsTest, HelpHasExamples) {
     EXPECT_THAT(outcome.out, HasSubstr("Example")) << command;
     EXPECT_THAT(outcome.error, IsEmpty()) << command;
   }
-  EXPECT_THAT(colla("train mlp --help").out, HasSubstr("--hidden"));
+}
+
+// What people look for comes first: the model, how it is trained, and last what they seldom need.
+TEST_F(TrainingCommandsTest, HelpOfTrainingBeginsWithTraining) {
+  const std::string help = colla("train mlp --help").out;
+  std::size_t last = 0;
+  for (const char* text : {"--data", "--hidden", "--strategy", "--lr", "--checkpoint-dir",
+                           "--transport", "Examples:"}) {
+    const std::size_t at = help.find(std::string("  ") + text);
+    const std::size_t found = at != std::string::npos ? at : help.find(text);
+    ASSERT_NE(found, std::string::npos) << text;
+    EXPECT_LT(last, found) << text;
+    last = found;
+  }
 }
 
 // A build without libtorch has no colla-train beside colla.
 TEST_F(TrainingCommandsTest, WithoutLibtorch) {
   std::filesystem::copy_file(COLLA_BINARY, path("colla"));
   for (const char* arguments : {"train mlp", "eval mlp", "models", "demo"}) {
-    const Outcome outcome = runColla(root_, arguments, "./colla");
+    const Outcome outcome = runColla(scratch_.path(), arguments, "./colla");
     EXPECT_EQ(outcome.exitCode, 1) << arguments;
     EXPECT_THAT(outcome.error, HasSubstr("not in this build: there is no ")) << arguments;
     EXPECT_EQ(std::ranges::count(outcome.error, '\n'), 1) << outcome.error;
   }
-  EXPECT_EQ(runColla(root_, "version", "./colla").exitCode, 0);
+  EXPECT_EQ(runColla(scratch_.path(), "version", "./colla").exitCode, 0);
 }
 
 class DemoTest : public TrainingCommandsTest {

@@ -9,12 +9,12 @@
 #include <iterator>
 #include <set>
 
-#include "data/files.h"
 #include "data/pictures.h"
 #include "data/record/example.h"
 #include "data/record/make_captions.h"
 #include "data/record/record_file.h"
 #include "data/samples.h"
+#include "support/scratch.h"
 
 namespace colla::data {
 namespace {
@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 
 class CaptionsTest : public ::testing::Test {
  protected:
-  TestFolder folder_;
+  Scratch folder_;
   CaptionsPlan plan_;
 
   void SetUp() override {

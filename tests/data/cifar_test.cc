@@ -5,9 +5,9 @@
 
 #include <filesystem>
 
-#include "data/files.h"
 #include "data/pickles.h"
 #include "data/samples.h"
+#include "support/scratch.h"
 
 namespace colla::data {
 namespace {
@@ -30,7 +30,7 @@ std::string record(int label, int first) { return static_cast<char>(label) + ima
 
 class CifarTest : public ::testing::Test {
  protected:
-  TestFolder folder_;
+  Scratch folder_;
   std::string errorOf(Cifar which, Part part = Part::kTrain) {
     const auto dataset = openCifar(which, folder_.path(), part);
     EXPECT_FALSE(dataset.ok());

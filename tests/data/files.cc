@@ -1,27 +1,10 @@
 #include "data/files.h"
 
-#include <gtest/gtest.h>
 #include <zlib.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <stdexcept>
 
 namespace colla::data {
-
-TestFolder::TestFolder() {
-  std::string name = ::testing::TempDir() + "data_test_XXXXXX";
-  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp " + name);
-  path_ = name;
-}
-
-TestFolder::~TestFolder() { std::filesystem::remove_all(path_); }
-
-std::string TestFolder::write(const std::string& name, std::string_view contents) const {
-  const std::string file = (path_ / name).string();
-  std::ofstream(file, std::ios::binary) << contents;
-  return file;
-}
 
 std::string idx(std::initializer_list<std::uint32_t> shape, std::string_view elements) {
   std::string file{0, 0, 8, static_cast<char>(shape.size())};

@@ -5,9 +5,9 @@
 
 #include <filesystem>
 
-#include "data/files.h"
 #include "data/pictures.h"
 #include "data/samples.h"
+#include "support/scratch.h"
 
 namespace colla::data {
 namespace {
@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 class FolderTest : public ::testing::Test {
  protected:
-  TestFolder folder_;
+  Scratch folder_;
   std::string add(const std::string& name, const std::string& contents) {
     std::filesystem::create_directories(
         (std::filesystem::path(folder_.path()) / name).parent_path());

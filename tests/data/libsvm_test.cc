@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "data/files.h"
 #include "data/samples.h"
+#include "support/scratch.h"
 
 namespace colla::data {
 namespace {
@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 class LibsvmTest : public ::testing::Test {
  protected:
-  TestFolder folder_;
+  Scratch folder_;
   std::string errorOf(const std::string& contents) {
     return refusal("libsvm:" + folder_.write("some", contents));
   }

@@ -9,6 +9,7 @@
 
 #include "data/files.h"
 #include "data/nearest_mean.h"
+#include "support/scratch.h"
 
 namespace colla::data {
 namespace {
@@ -23,7 +24,7 @@ class MnistTest : public ::testing::Test {
   const std::string images_ =
       idx({3, 2, 2}, std::string("\x00\x01\x02\x03\xff\x05\x06\x07pqrs", 12));
   const std::string labels_ = idx({3}, std::string("\x00\x09\x04", 3));
-  TestFolder folder_;
+  Scratch folder_;
 
   std::string errorOf(Part part = Part::kTrain) {
     const auto dataset = openMnist(folder_.path(), part);

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "colla/dataset.h"
-#include "data/files.h"
 #include "data/samples.h"
+#include "support/scratch.h"
 
 namespace colla {
 namespace {
@@ -61,7 +61,7 @@ TEST(OpenTest, UnknownNamesListWhatThereIs) {
   EXPECT_THAT(errorOf("synthetic:mnistx"), lists);
   EXPECT_THAT(errorOf("cifar10"),
               HasSubstr("\"cifar10\" does not say where the files are; write cifar10:FOLDER"));
-  const data::TestFolder folder;
+  const Scratch folder;
   EXPECT_THAT(errorOf(folder.path()), AllOf(HasSubstr(folder.path()), lists));
 }
 

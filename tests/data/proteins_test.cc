@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "data/files.h"
 #include "data/samples.h"
 #include "data/sequence/letters.h"
+#include "support/scratch.h"
 
 namespace colla::data {
 namespace {
@@ -33,7 +33,7 @@ TEST(LettersTest, NumbersEveryLetter) {
 
 class ProteinsTest : public ::testing::Test {
  protected:
-  TestFolder folder_;
+  Scratch folder_;
   std::string errorOf(const std::string& contents) {
     return refusal("proteins:" + folder_.write("some.tsv", contents));
   }

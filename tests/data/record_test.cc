@@ -5,10 +5,10 @@
 #include <fstream>
 #include <iterator>
 
-#include "data/files.h"
 #include "data/record/coco.h"
 #include "data/record/example.h"
 #include "data/record/record_file.h"
+#include "support/scratch.h"
 
 namespace colla::data {
 namespace {
@@ -26,7 +26,7 @@ std::string textOf(const std::vector<std::byte>& bytes) {
 
 class RecordTest : public ::testing::Test {
  protected:
-  TestFolder folder_;
+  Scratch folder_;
   const std::string file_ = folder_.path() + "/some.tfrecord";
 
   std::string write(const std::vector<std::string>& records) {

@@ -1,11 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "data/files.h"
 #include "data/samples.h"
 #include "data/text/text_files.h"
 #include "data/text/tokens.h"
 #include "data/text/vocabulary.h"
+#include "support/scratch.h"
 
 namespace colla::data {
 namespace {
@@ -36,7 +36,7 @@ TEST(TokensTest, MarksAroundWordsAreWords) {
 
 class TextTest : public ::testing::Test {
  protected:
-  TestFolder folder_;
+  Scratch folder_;
   const std::string special_ = "<pad>\n<s>\n</s>\n<unk>\n";
 };
 

@@ -28,7 +28,9 @@ std::vector<std::string> linesOf(const std::string& text) {
 
 class PredictTest : public checkpoint::CheckpointTest {
  protected:
-  cli::Outcome colla(const std::string& arguments) const { return cli::runColla(root_, arguments); }
+  cli::Outcome colla(const std::string& arguments) const {
+    return cli::runColla(scratch_.path(), arguments);
+  }
   void train(const std::string& flags) const {
     const auto trained = colla("train " + flags + " --checkpoint-dir run --quiet");
     ASSERT_EQ(trained.exitCode, 0) << trained.error;

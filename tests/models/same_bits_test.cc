@@ -27,7 +27,9 @@ std::ostream& operator<<(std::ostream& out, const Training& run) { return out <<
 class SameBitsTest : public checkpoint::CheckpointTest,
                      public ::testing::WithParamInterface<Training> {
  protected:
-  cli::Outcome colla(const std::string& arguments) const { return cli::runColla(root_, arguments); }
+  cli::Outcome colla(const std::string& arguments) const {
+    return cli::runColla(scratch_.path(), arguments);
+  }
 };
 
 std::string withoutSeconds(const std::string& lines) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "launch/colla_process.h"
-#include "train/scratch.h"
+#include "support/scratch.h"
 
 namespace colla::train {
 

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "train/scratch.h"
+#include "support/scratch.h"
 
 namespace colla {
 namespace {

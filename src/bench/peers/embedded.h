@@ -9,5 +9,6 @@ namespace colla::bench {
 extern const std::string_view kGlooAgent;
 extern const std::string_view kOpenMpiAgent;
 extern const std::string_view kTorchAgent;
+extern const std::string_view kTorchModels;  // Beside it, as torch_models.py.
 
 }  // namespace colla::bench

@@ -4,6 +4,7 @@ Speaks the protocol of src/bench/train_agent.h.
 Usage: torch_agent.py SOCKET SYSTEM RANK NP STORE
 """
 
+import ctypes
 import os
 import re
 import socket
@@ -14,60 +15,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
+from torch_models import MODELS
 
 SOCKET, SYSTEM, RANK, NP, STORE = sys.argv[1:3] + [int(word) for word in sys.argv[3:5]] + sys.argv[5:]
-
-
-class DeepFam(nn.Module):
-    """As published, of the published size, without dropout."""
-
-    def __init__(self, norm):
-        super().__init__()
-        table = torch.zeros(25, 21)
-        table[1:21, :20] = torch.eye(20)
-        for letter, classes in ((21, (2, 11)), (22, (3, 13)), (23, (7, 9))):
-            table[letter, classes] = 0.5
-        table[24, 20] = 1
-        self.register_buffer("table", table)
-        self.layers = nn.ModuleList()
-        for window in range(8, 37, 4):
-            layer = [nn.Conv1d(21, 256, window, bias=not norm)]
-            if norm:
-                layer.append(shift_norm(256))
-            self.layers.append(nn.Sequential(*layer, nn.ReLU()))
-        self.fc1 = nn.Sequential(nn.Linear(2048, 2000, bias=False), shift_norm(2000), nn.ReLU())
-        self.fc2 = nn.Linear(2000, 48)
-
-    def forward(self, sequence):
-        x = F.embedding(sequence.long(), self.table).transpose(1, 2).contiguous()
-        x = torch.cat([layer(x).max(2).values for layer in self.layers], 1)
-        return self.fc2(self.fc1(x))
-
-
-def shift_norm(features):
-    norm = nn.BatchNorm1d(features, eps=1e-3)
-    norm.weight.requires_grad_(False)
-    return norm
-
-
-def make_model(name):
-    if name == "lr":
-        return nn.Linear(10000, 1)
-    if name == "softmax":
-        return nn.Linear(784, 10)
-    if name == "snn":
-        return nn.Sequential(nn.Linear(784, 100), nn.ReLU(), nn.Linear(100, 10))
-    if name == "mlp":
-        return nn.Sequential(
-            nn.Linear(784, 100), nn.ReLU(), nn.Linear(100, 100), nn.ReLU(), nn.Linear(100, 10)
-        )
-    if name in ("deepfam", "deepfam-none"):
-        return DeepFam(norm=name == "deepfam")
-    raise ValueError(f"there is no model {name}")
-
-
-def binary_cross_entropy(output, target):
-    return F.binary_cross_entropy_with_logits(output.squeeze(1), target)
 
 
 def map_file(path, dtype):
@@ -78,53 +28,74 @@ def map_file(path, dtype):
 class Training:
     """The data, and a model that is trained on it."""
 
-    def __init__(self, name, samples, batch, rate, path):
-        self.name, self.samples, self.batch, self.rate = name, int(samples), int(batch), float(rate)
+    def __init__(self, name, samples, batch, share, rate, path):
+        self.name, self.rate = name, float(rate)
+        self.samples, self.batch, self.share = int(samples), int(batch), int(share)
         self.deepfam = name.startswith("deepfam")
-        kind = torch.uint8 if self.deepfam else torch.float32
+        kind = torch.uint8 if self.deepfam else torch.int64 if name == "lm" else torch.float32
         self.inputs = map_file(path + ".x", kind).view(self.samples, -1)
         self.targets = map_file(path + ".y", torch.int64)
         if name == "lr":
             self.targets = self.targets.float()
+        if name == "resnet50v2":
+            self.inputs = self.inputs.view(-1, 3, 128, 128)
+        if name == "lm":
+            self.targets = self.targets.view(self.samples, -1)
         self.weights = map_file(path + ".w", torch.float32)
-        self.loss = binary_cross_entropy if name == "lr" else F.cross_entropy
-        if self.deepfam:
-            self.loss = self.deepfam_loss
         self.inputs.sum()  # Every page is in the page table before anything is measured.
         self.restart()
 
-    def deepfam_loss(self, output, target):
-        return F.cross_entropy(output, target) + 0.0005 * self.last.weight.square().sum()
-
     def restart(self):
-        model = make_model(self.name)
+        self.model = self.optimizer = self.loss = None  # The old ones go before the new come.
+        model = MODELS[self.name]()
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         nn.utils.vector_to_parameters(self.weights.clone(), trained)
-        self.last = model.fc2 if self.deepfam else None
+        if self.name == "resnet50v2":
+            model = model.to(memory_format=torch.channels_last)
+        self.model = model
         if NP > 1:
             model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
-        self.model = model
-        method = torch.optim.Adam if self.deepfam else torch.optim.SGD
-        self.optimizer = method(trained, lr=self.rate)
+        self.loss = self.loss_of(model)
+        self.optimizer = self.optimizer_of(trained)
         self.next = 0
 
+    def loss_of(self, model):
+        if self.name == "lm":
+            return model
+        if self.name == "lr":
+            return lambda x, y: F.binary_cross_entropy_with_logits(model(x).squeeze(1), y)
+        if self.deepfam:
+            last = self.model.fc2.weight
+            return lambda x, y: F.cross_entropy(model(x), y) + 0.0005 * last.square().sum()
+        return lambda x, y: F.cross_entropy(model(x), y)
+
+    def optimizer_of(self, trained):
+        if self.name == "lm":
+            return torch.optim.Adagrad(trained, lr=self.rate, initial_accumulator_value=0.1)
+        method = torch.optim.Adam if self.deepfam else torch.optim.SGD
+        return method(trained, lr=self.rate)
+
     def train(self, steps):
-        inputs, targets, model, loss_of = self.inputs, self.targets, self.model, self.loss
-        optimizer, samples, batch = self.optimizer, self.samples, self.batch
-        share = batch // NP
+        inputs, targets, loss_of, optimizer = self.inputs, self.targets, self.loss, self.optimizer
+        samples, batch, share = self.samples, self.batch, self.share
         mine = RANK * share
         loss = None
         for _ in range(steps):
             begin = self.next + mine
             optimizer.zero_grad(set_to_none=True)
-            loss = loss_of(model(inputs[begin : begin + share]), targets[begin : begin + share])
+            loss = loss_of(inputs[begin : begin + share], targets[begin : begin + share])
             loss.backward()
             optimizer.step()
             self.next = (self.next + batch) % samples
         return loss
 
     def verify(self, steps):
-        loss = self.train(steps).item()
+        loss = None
+        for step in range(steps):
+            if self.name == "lm":  # Other candidates would be another loss.
+                self.model.seed_as_colla(step, RANK)
+            loss = self.train(1)
+        loss = loss.item()
         self.restart()
         return loss
 
@@ -155,7 +126,8 @@ def main():
         try:
             if verb == "prepare":
                 training = None  # The old data goes before the new comes.
-                training = Training(*rest.split(" ", 4))
+                ctypes.CDLL(None).malloc_trim(0)  # And what its model took, as Colla's workers do.
+                training = Training(*rest.split(" ", 5))
                 print("ok", file=lines)
             elif verb == "verify":
                 print("ok", f"{training.verify(int(rest)):.9g}", file=lines)

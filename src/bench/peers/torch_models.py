@@ -1,0 +1,165 @@
+"""The models of `colla bench train` as a PyTorch user writes them.
+
+Parameters stand in the order of Colla's.
+"""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+def layers(*widths):
+    parts = []
+    for inputs, outputs in zip(widths, widths[1:]):
+        parts += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return nn.Sequential(*parts[:-1]) if len(parts) > 2 else parts[0]
+
+
+def shift_norm(features):
+    norm = nn.BatchNorm1d(features, eps=1e-3)
+    norm.weight.requires_grad_(False)
+    return norm
+
+
+class DeepFam(nn.Module):
+    """As published, of the published size, without dropout."""
+
+    def __init__(self, norm):
+        super().__init__()
+        table = torch.zeros(25, 21)
+        table[1:21, :20] = torch.eye(20)
+        for letter, classes in ((21, (2, 11)), (22, (3, 13)), (23, (7, 9))):
+            table[letter, classes] = 0.5
+        table[24, 20] = 1
+        self.register_buffer("table", table)
+        self.layers = nn.ModuleList()
+        for window in range(8, 37, 4):
+            layer = [nn.Conv1d(21, 256, window, bias=not norm)]
+            if norm:
+                layer.append(shift_norm(256))
+            self.layers.append(nn.Sequential(*layer, nn.ReLU()))
+        self.fc1 = nn.Sequential(nn.Linear(2048, 2000, bias=False), shift_norm(2000), nn.ReLU())
+        self.fc2 = nn.Linear(2000, 48)
+
+    def forward(self, sequence):
+        x = F.embedding(sequence.long(), self.table).transpose(1, 2).contiguous()
+        x = torch.cat([layer(x).max(2).values for layer in self.layers], 1)
+        return self.fc2(self.fc1(x))
+
+
+def image_norm(channels):
+    return nn.BatchNorm2d(channels, eps=1.001e-5, momentum=0.01)
+
+
+class Block(nn.Module):
+    def __init__(self, width, filters, stride, project):
+        super().__init__()
+        self.stride = stride
+        self.preact = image_norm(width)
+        self.conv1 = nn.Conv2d(width, filters, 1, bias=False)
+        self.bn1 = image_norm(filters)
+        self.conv2 = nn.Conv2d(filters, filters, 3, stride, padding=1, bias=False)
+        self.bn2 = image_norm(filters)
+        self.conv3 = nn.Conv2d(filters, 4 * filters, 1)
+        self.shortcut = nn.Conv2d(width, 4 * filters, 1, stride) if project else None
+
+    def forward(self, x):
+        first = F.relu(self.preact(x), inplace=True)
+        if self.shortcut:
+            x = self.shortcut(first)
+        elif self.stride > 1:
+            x = F.max_pool2d(x, 1, self.stride)
+        y = F.relu(self.bn1(self.conv1(first)), inplace=True)
+        y = F.relu(self.bn2(self.conv2(y)), inplace=True)
+        return self.conv3(y).add_(x)
+
+
+class ResNet50V2(nn.Module):
+    """As in Keras, with 10 classes. Channels-last: a tenth faster here than the other way."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 64, 7, 2, padding=3)
+        stacks, width = [], 64
+        for filters, count in ((64, 3), (128, 4), (256, 6), (512, 3)):
+            for block in range(count):
+                stride = 2 if block == count - 1 and filters < 512 else 1
+                stacks.append(Block(width, filters, stride, project=block == 0))
+                width = 4 * filters
+        self.stacks = nn.Sequential(*stacks)
+        self.post = image_norm(width)
+        self.fc = nn.Linear(width, 10)
+
+    def forward(self, images):
+        x = images.contiguous(memory_format=torch.channels_last).mul(2).sub_(1)
+        x = F.max_pool2d(F.pad(self.conv1(x), (1, 1, 1, 1)), 3, 2)
+        return self.fc(F.relu(self.post(self.stacks(x)), inplace=True).mean((2, 3)))
+
+
+class LanguageModel(nn.Module):
+    """Embedding, LSTM with projection, sampled softmax; without dropout. Gives the loss."""
+
+    WORDS, CANDIDATES = 200_000, 512
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(self.WORDS, 128, sparse=True)
+        self.lstm = nn.LSTM(128, 256, proj_size=128)
+        self.softmax = nn.Embedding(self.WORDS, 128, sparse=True)
+        self.bias = nn.Embedding(self.WORDS, 1, sparse=True)
+        self.generator = None  # PyTorch's own.
+
+    def seed_as_colla(self, step, worker):
+        """Draws the candidates that Colla draws: include/colla/random.h."""
+        seed = mix_bits(mix_bits(mix_bits(1) ^ step) ^ worker)
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def draw(self):
+        """Distinct candidates, the frequent ones likelier, and how many draws they took."""
+        found, draws = {}, 0
+        while len(found) < self.CANDIDATES:
+            count = 2 * (self.CANDIDATES - len(found)) + 16
+            unit = torch.rand(count, dtype=torch.float64, generator=self.generator)
+            words = unit.mul_(math.log1p(self.WORDS)).exp_().long().sub_(1)
+            words = words.clamp_(0, self.WORDS - 1).tolist()
+            missing = self.CANDIDATES - len(found)
+            new = list(dict.fromkeys(word for word in words if word not in found))[:missing]
+            found.update(dict.fromkeys(new))
+            draws += words.index(new[-1]) + 1 if len(new) == missing else count
+        return torch.tensor(list(found)), draws
+
+    def forward(self, words, following):
+        states = self.lstm(self.embedding(words.t()))[0].flatten(0, 1)
+        targets = following.t().flatten()
+        candidates, draws = self.draw()
+        both = torch.cat([targets, candidates])
+        share = torch.log1p(1 / (both.double() + 1)) / math.log1p(self.WORDS)
+        expected = torch.log(-torch.expm1(draws * torch.log1p(-share))).float()
+        vectors, shifts = self.softmax(both), self.bias(both).squeeze(1) - expected
+        rows = targets.numel()
+        own = (states * vectors[:rows]).sum(1) + shifts[:rows]
+        others = torch.addmm(shifts[rows:], states, vectors[rows:].t())
+        others = others.masked_fill(targets.unsqueeze(1) == candidates, -math.inf)
+        return (torch.cat([own.unsqueeze(1), others], 1).logsumexp(1) - own).mean()
+
+
+def mix_bits(value):
+    mask = 0xFFFFFFFFFFFFFFFF
+    value = (value + 0x9E3779B97F4A7C15) & mask
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & mask
+    return value ^ (value >> 31)
+
+
+MODELS = {
+    "lr": lambda: layers(10000, 1),
+    "softmax": lambda: layers(784, 10),
+    "snn": lambda: layers(784, 100, 10),
+    "mlp": lambda: layers(784, 100, 100, 10),
+    "deepfam": lambda: DeepFam(norm=True),
+    "deepfam-none": lambda: DeepFam(norm=False),
+    "resnet50v2": ResNet50V2,
+    "lm": LanguageModel,
+}
