@@ -52,12 +52,11 @@ std::vector<Rating> ratingsOf(int rank, int size) {
 }
 
 colla::Status train(colla::Job& job, int epochs, std::int64_t staleness) {
-  COLLA_TRY_ASSIGN(
-      const auto tables,
-      colla::Tables::open(job,
-                          {{.name = "users", .rows = kUsers, .width = kFactors},
-                           {.name = "items", .rows = kItems, .width = kFactors}},
-                          {.staleness = staleness}));
+  COLLA_TRY_ASSIGN(const auto tables,
+                   colla::Tables::open(job,
+                                       {{.name = "users", .rows = kUsers, .width = kFactors},
+                                        {.name = "items", .rows = kItems, .width = kFactors}},
+                                       {.staleness = staleness}));
   colla::Table& users = tables->table("users");
   colla::Table& items = tables->table("items");
   // All zero would stay so: worker 0 adds small numbers to begin with.

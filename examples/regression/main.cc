@@ -70,7 +70,8 @@ colla::Status train(colla::Job& job, int epochs, std::int64_t staleness) {
         right += (probability > 0.5f) == (samples[i].label > 0) ? 1 : 0;
         // This worker's share of the mean over all workers' samples.
         const float rate = kRate / static_cast<float>(kBatch) / static_cast<float>(job.size());
-        for (std::size_t f = 0; f < kFeatures; ++f) change[f] += rate * error * samples[i].features[f];
+        for (std::size_t f = 0; f < kFeatures; ++f)
+          change[f] += rate * error * samples[i].features[f];
       }
       COLLA_TRY(weights.inc(0, change));
       COLLA_TRY(tables->clock());

@@ -57,9 +57,9 @@ bool hasServers(Strategy strategy);
 // For the strategies with servers.
 struct ServerOptions {
   static constexpr int kAutoBackup = -1;
-  int count = 0;                 // 0: as many as a launcher has started; without one, 1.
-  int backup = 0;                // ps-sync: workers that a step need not wait for; or kAutoBackup.
-  bool requeueDropped = false;   // The samples of gradients that were dropped are trained later.
+  int count = 0;                // 0: as many as a launcher has started; without one, 1.
+  int backup = 0;               // ps-sync: workers that a step need not wait for; or kAutoBackup.
+  bool requeueDropped = false;  // The samples of gradients that were dropped are trained later.
   std::optional<std::int64_t> maxStaleness;  // ps-async: older gradients are refused.
   std::int64_t staleness = 0;                // ps-ssp: steps that a worker may be ahead.
   int partitions = 0;                        // Of each table; 0: one per server.

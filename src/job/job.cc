@@ -128,8 +128,8 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
         rendezvous::loadSecret(place.secretHex.empty() ? nullptr : place.secretHex.c_str(),
                                place.secretFile));
     COLLA_TRY_ASSIGN(state->meeting, job::openStore(place, secret, deadline));
-    // What came of the defaults counts too: bits depend on it. Servers don't compute with threads, so
-    // in a job that has some, workers compare them when they declare what they train.
+    // What came of the defaults counts too: bits depend on it. Servers don't compute with threads,
+    // so in a job that has some, workers compare them when they declare what they train.
     const transport::Identity identity{
         .colla = std::string(version()),
         .torch = jobOptions.torchVersion,

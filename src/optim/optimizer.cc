@@ -67,27 +67,24 @@ Status check(const AnyAdam& options) {
 }
 
 // The numbers of each beside its rate, under their names.
-void visitNumbers(auto& options, const auto& visit)
-  requires std::same_as<std::remove_cvref_t<decltype(options)>, Sgd>
-{
+void visitNumbers(auto& options, const auto& visit) requires
+    std::same_as<std::remove_cvref_t<decltype(options)>, Sgd> {
   visit("momentum", options.momentum);
   visit("dampening", options.dampening);
   visit("weight_decay", options.weightDecay);
   visit("nesterov", options.nesterov);
 }
 
-void visitNumbers(auto& options, const auto& visit)
-  requires std::same_as<std::remove_cvref_t<decltype(options)>, Adagrad>
-{
+void visitNumbers(auto& options, const auto& visit) requires
+    std::same_as<std::remove_cvref_t<decltype(options)>, Adagrad> {
   visit("lr_decay", options.lrDecay);
   visit("weight_decay", options.weightDecay);
   visit("initial_accumulator", options.initialAccumulator);
   visit("epsilon", options.epsilon);
 }
 
-void visitNumbers(auto& options, const auto& visit)
-  requires std::same_as<std::remove_cvref_t<decltype(options)>, RmsProp>
-{
+void visitNumbers(auto& options, const auto& visit) requires
+    std::same_as<std::remove_cvref_t<decltype(options)>, RmsProp> {
   visit("alpha", options.alpha);
   visit("epsilon", options.epsilon);
   visit("weight_decay", options.weightDecay);
@@ -95,10 +92,9 @@ void visitNumbers(auto& options, const auto& visit)
   visit("centered", options.centered);
 }
 
-void visitNumbers(auto& options, const auto& visit)
-  requires std::same_as<std::remove_cvref_t<decltype(options)>, Adam> ||
-           std::same_as<std::remove_cvref_t<decltype(options)>, AdamW>
-{
+void visitNumbers(auto& options, const auto& visit) requires
+    std::same_as<std::remove_cvref_t<decltype(options)>, Adam> ||
+    std::same_as<std::remove_cvref_t<decltype(options)>, AdamW> {
   visit("beta1", options.beta1);
   visit("beta2", options.beta2);
   visit("epsilon", options.epsilon);

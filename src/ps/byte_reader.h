@@ -15,10 +15,8 @@ namespace colla::ps {
 class ByteWriter {
  public:
   template <typename T>
-    requires std::is_trivially_copyable_v<T>
-  void put(const T& value) {
-    append(&value, sizeof(T));
-  }
+  requires std::is_trivially_copyable_v<T>
+  void put(const T& value) { append(&value, sizeof(T)); }
   template <typename T>
   void putAll(std::span<const T> values) {
     put(static_cast<std::uint64_t>(values.size()));
@@ -41,8 +39,7 @@ class ByteReader {
   explicit ByteReader(std::span<const std::byte> bytes) : left_(bytes) {}
 
   template <typename T>
-    requires std::is_trivially_copyable_v<T>
-  T get() {
+  requires std::is_trivially_copyable_v<T> T get() {
     T value{};
     copy(&value, sizeof(T));
     return value;

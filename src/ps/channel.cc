@@ -64,9 +64,8 @@ Result<std::vector<Channel::Reply>> Channel::wait(std::span<const Expected> expe
         return false;
       }
       if (reply.head.code != StatusCode::kOk) {
-        status = {reply.head.code,
-                  std::string(reinterpret_cast<const char*>(reply.payload.data()),
-                              reply.payload.size())};
+        status = {reply.head.code, std::string(reinterpret_cast<const char*>(reply.payload.data()),
+                                               reply.payload.size())};
       }
       return true;
     });

@@ -35,8 +35,8 @@ Result<std::unique_ptr<Client>> Client::connect(ClientOptions options, Declarati
   COLLA_TRY_ASSIGN(Layout layout, Layout::make(declaration.entries, declaration.layout));
   COLLA_TRY_ASSIGN(optim::UpdateRule rule, optim::UpdateRule::make(declaration.optimizer));
   const auto partials = static_cast<int>(map.subtrees(options.rank).size());
-  std::unique_ptr<Client> client(new Client(std::move(options), std::move(declaration),
-                                            std::move(layout), std::move(rule)));
+  std::unique_ptr<Client> client(
+      new Client(std::move(options), std::move(declaration), std::move(layout), std::move(rule)));
   COLLA_TRY(client->allocate(partials));
   COLLA_TRY(client->attach());
   return client;
@@ -53,8 +53,8 @@ Client::Client(ClientOptions options, Declaration declaration, Layout layout,
       places_(static_cast<std::size_t>(options_.servers)) {
   for (int server = 0; server < options_.servers; ++server) {
     const int peer = options_.workers + server;
-    servers_.push_back(std::make_unique<Channel>(*options_.transport, peer, options_.names[peer],
-                                                 kWorkerChannel));
+    servers_.push_back(
+        std::make_unique<Channel>(*options_.transport, peer, options_.names[peer], kWorkerChannel));
   }
   if (shared_ == nullptr) sender_ = std::make_unique<Sender>(*options_.transport);
 }
@@ -114,10 +114,8 @@ Status Client::fillRows(int partition, int slot, std::int64_t first,
   const std::size_t atOnce = std::max<std::size_t>(1, kRowsAtOnce / width) * width;
   while (!values.empty()) {
     const auto some = values.first(std::min(atOnce, values.size()));
-    const Ask ask{
-        .topic = Topic::kFillRows, .number = partition, .slot = slot, .first = first};
-    COLLA_TRY(
-        servers_[part.server]->call(ask, copyOf(std::as_bytes(some)), deadline()).status());
+    const Ask ask{.topic = Topic::kFillRows, .number = partition, .slot = slot, .first = first};
+    COLLA_TRY(servers_[part.server]->call(ask, copyOf(std::as_bytes(some)), deadline()).status());
     values = values.subspan(some.size());
     first += static_cast<std::int64_t>(some.size() / width);
   }
@@ -130,7 +128,8 @@ Status Client::start(std::int64_t step, std::span<const std::int64_t> steps) {
   const std::vector<std::byte> payload = writer.take();
   std::vector<Channel::Expected> expected;
   for (const auto& server : servers_) {
-    expected.push_back({server.get(), server->ask({.topic = Topic::kStart, .step = step}, payload)});
+    expected.push_back(
+        {server.get(), server->ask({.topic = Topic::kStart, .step = step}, payload)});
   }
   return Channel::wait(expected, deadline()).status();
 }
@@ -168,14 +167,14 @@ void Client::push(int block) {
 
 void Client::pushRows(int entry, std::span<const collective::Rows> leaves) {
   const std::size_t width = layout_.entries()[entry].width();
-  std::vector<std::vector<collective::Rows>> parts(
-      servers_.size(), std::vector<collective::Rows>(leaves.size()));
+  std::vector<std::vector<collective::Rows>> parts(servers_.size(),
+                                                   std::vector<collective::Rows>(leaves.size()));
   for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
     const collective::Rows& all = leaves[leaf];
     std::size_t at = 0;
     for (const Partition& part : layout_.partitionsOf(entry)) {
-      const auto end = static_cast<std::size_t>(
-          std::ranges::lower_bound(all.rows, part.end) - all.rows.begin());
+      const auto end =
+          static_cast<std::size_t>(std::ranges::lower_bound(all.rows, part.end) - all.rows.begin());
       collective::Rows& mine = parts[part.server][leaf];
       mine.rows.insert(mine.rows.end(), all.rows.begin() + static_cast<std::ptrdiff_t>(at),
                        all.rows.begin() + static_cast<std::ptrdiff_t>(end));
@@ -186,7 +185,8 @@ void Client::pushRows(int entry, std::span<const collective::Rows> leaves) {
     }
   }
   for (std::size_t server = 0; server < servers_.size(); ++server) {
-    const bool any = std::ranges::any_of(parts[server], [](const auto& r) { return !r.rows.empty(); });
+    const bool any =
+        std::ranges::any_of(parts[server], [](const auto& r) { return !r.rows.empty(); });
     if (!any) continue;
     servers_[server]->ask({.topic = Topic::kPushRows, .number = entry, .step = step_},
                           encodeRows(parts[server]));
@@ -197,7 +197,8 @@ Result<Turn> Client::finish(const Finish& finish) {
   const std::vector<std::byte> payload = encode(finish);
   std::vector<Channel::Expected> expected;
   for (const auto& server : servers_) {
-    expected.push_back({server.get(), server->ask({.topic = Topic::kFinish, .step = step_}, payload)});
+    expected.push_back(
+        {server.get(), server->ask({.topic = Topic::kFinish, .step = step_}, payload)});
   }
   auto turn = parametersFrom(expected, deadline());
   if (sender_) sender_->finish();  // The servers have what was pushed, or want it no more.
@@ -239,9 +240,9 @@ Status Client::pullRows(int entry, std::span<const std::int64_t> rows, std::span
   for (std::size_t server = 0; server < servers_.size(); ++server) {
     if (asked_[server].empty()) continue;
     const auto payload = std::as_bytes(std::span(asked_[server]));
-    expected.push_back({servers_[server].get(),
-                        servers_[server]->ask({.topic = Topic::kPullRows, .number = entry},
-                                              copyOf(payload))});
+    expected.push_back(
+        {servers_[server].get(),
+         servers_[server]->ask({.topic = Topic::kPullRows, .number = entry}, copyOf(payload))});
     who.push_back(server);
   }
   if (expected.empty()) return {};
@@ -277,13 +278,14 @@ Snapshots::Snapshots(const ClientOptions& options, const Layout& layout)
     : options_(options), layout_(layout) {
   for (int server = 0; server < options_.servers; ++server) {
     const int peer = options_.workers + server;
-    servers_.push_back(std::make_unique<Channel>(*options_.transport, peer, options_.names[peer],
-                                                 kSaverChannel));
+    servers_.push_back(
+        std::make_unique<Channel>(*options_.transport, peer, options_.names[peer], kSaverChannel));
   }
 }
 
 Result<std::int64_t> Snapshots::take() {
-  COLLA_TRY_ASSIGN(const auto reply, servers_[0]->call({.topic = Topic::kSnapshot}, {}, deadline()));
+  COLLA_TRY_ASSIGN(const auto reply,
+                   servers_[0]->call({.topic = Topic::kSnapshot}, {}, deadline()));
   step_ = reply.head.step;
   return step_;
 }

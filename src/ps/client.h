@@ -39,11 +39,12 @@ struct ClientOptions {
 // What a worker gets to know with its parameters.
 struct Turn {
   std::int64_t step = 0;  // Updates made so far.
-  std::int64_t late = 0;  // How many were made since the worker last got parameters, before its own.
-  bool dropped = false;   // The gradients were.
-  bool stop = false;      // Some worker would like to end.
+  std::int64_t late =
+      0;                 // How many were made since the worker last got parameters, before its own.
+  bool dropped = false;  // The gradients were.
+  bool stop = false;     // Some worker would like to end.
   std::int64_t behind = 0;  // Steps that the slowest worker was behind this one.
-  double scale = 1;       // What the gradients of the last update were multiplied by to clip them.
+  double scale = 1;  // What the gradients of the last update were multiplied by to clip them.
 };
 
 class Client {

@@ -14,7 +14,9 @@ namespace {
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kSmallestBlock = 16 << 10;
 
-std::size_t aligned(std::size_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
+std::size_t aligned(std::size_t offset) {
+  return (offset + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 bool floating(DataType type) { return type == DataType::kFloat32 || type == DataType::kFloat64; }
 

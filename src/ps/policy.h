@@ -60,7 +60,8 @@ struct PolicyOptions {
 
   // An update is made of one step of several workers,
   bool together() const {
-    return consistency == Consistency::kSync || (consistency == Consistency::kSsp && staleness == 0);
+    return consistency == Consistency::kSync ||
+           (consistency == Consistency::kSsp && staleness == 0);
   }
   // and of all of them: the parameters have the bits of an allreduce.
   bool exact() const { return together() && backup == 0; }

@@ -47,13 +47,13 @@ bool SyncPolicy::complete() const {
   const std::size_t backup =
       options_.backup == PolicyOptions::kAuto
           ? left_.size()
-          : static_cast<std::size_t>(options_.backup) - std::min(lost_.size(),
-                static_cast<std::size_t>(options_.backup));
+          : static_cast<std::size_t>(options_.backup) -
+                std::min(lost_.size(), static_cast<std::size_t>(options_.backup));
   const std::size_t candidates = there_.size() - empty_.size();
   if (candidates == 0) return true;
   // Backups are for steps in which everybody has samples: a last few are all waited for.
-  const std::size_t needed = empty_.empty() ? candidates - std::min(backup, candidates - 1)
-                                            : candidates;
+  const std::size_t needed =
+      empty_.empty() ? candidates - std::min(backup, candidates - 1) : candidates;
   return in_.size() >= needed;
 }
 
@@ -125,10 +125,10 @@ TimePoint SyncPolicy::nextDeadline() const {
 std::vector<Decision> SyncPolicy::tick(TimePoint now) {
   if (now < nextDeadline()) return {};
   for (const int late : waitsFor()) {
-    tell(fmt::format("worker {} is a straggler: step {} has waited {:.0f} ms for it, {} x the "
-                     "median step is {:.0f} ms; steps go on without it until it keeps pace",
-                     late, step_, milliseconds(now - lastArrival_), kPatienceFactor,
-                     milliseconds(patience())));
+    tell(fmt::format(
+        "worker {} is a straggler: step {} has waited {:.0f} ms for it, {} x the "
+        "median step is {:.0f} ms; steps go on without it until it keeps pace",
+        late, step_, milliseconds(now - lastArrival_), kPatienceFactor, milliseconds(patience())));
     left_.insert(late);
   }
   if (!complete()) return {};

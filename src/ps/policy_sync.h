@@ -34,11 +34,11 @@ class SyncPolicy final : public Policy {
 
   const PolicyOptions options_;
   std::int64_t step_;
-  std::set<int> there_;            // Workers that have not gone.
-  std::set<int> lost_;             // Those that went without having finished.
-  std::set<int> in_;               // Of the present step, with samples,
-  std::set<int> empty_;            // and without.
-  std::set<int> left_;             // Stragglers that steps don't wait for: auto alone.
+  std::set<int> there_;  // Workers that have not gone.
+  std::set<int> lost_;   // Those that went without having finished.
+  std::set<int> in_;     // Of the present step, with samples,
+  std::set<int> empty_;  // and without.
+  std::set<int> left_;   // Stragglers that steps don't wait for: auto alone.
   TimePoint stepBegan_{};
   TimePoint lastArrival_ = TimePoint::max();
   std::deque<std::chrono::nanoseconds> times_;  // Of the last steps.

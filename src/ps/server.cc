@@ -71,8 +71,7 @@ void Server::take(Inbox& inbox) {
     if (!next.ok()) return lost(inbox.peer(), next.status());
     if (!next->has_value()) return;
     Asked asked = **std::move(next);
-    const Status status =
-        inbox.channel() == kServerChannel ? handleServer(asked) : handle(asked);
+    const Status status = inbox.channel() == kServerChannel ? handleServer(asked) : handle(asked);
     if (!status.ok()) refuse(asked, status);
   }
 }
@@ -98,8 +97,7 @@ Result<std::vector<std::span<std::byte>>> Server::targetsOf(int peer, const Ask&
   std::vector<std::span<std::byte>> targets;
   if (ask.place.region != transport::Place::kNowhere) return targets;
   if (ask.topic == Topic::kPush) {
-    if (!declared() || ask.number < 0 ||
-        ask.number >= static_cast<int>(layout_->blocks().size()) ||
+    if (!declared() || ask.number < 0 || ask.number >= static_cast<int>(layout_->blocks().size()) ||
         layout_->blocks()[ask.number].server != options_.rank) {
       return {StatusCode::kInvalidArgument,
               fmt::format("{} pushes block {}, which is not here", nameOf(peer), ask.number)};
@@ -113,9 +111,8 @@ Result<std::vector<std::span<std::byte>>> Server::targetsOf(int peer, const Ask&
     return targets;
   }
   if (ask.bytes > kMostPayload) {
-    return {StatusCode::kInvalidArgument,
-            fmt::format("{} sends {} bytes at once: the most is {}", nameOf(peer), ask.bytes,
-                        kMostPayload)};
+    return {StatusCode::kInvalidArgument, fmt::format("{} sends {} bytes at once: the most is {}",
+                                                      nameOf(peer), ask.bytes, kMostPayload)};
   }
   payload.resize(ask.bytes);
   if (ask.bytes > 0) targets.emplace_back(payload);
@@ -128,8 +125,8 @@ Result<std::span<const std::byte>> Server::payloadOf(const Asked& from, transpor
   }
   transport::SharedMemory* const memory = transport_.sharedMemory();
   if (memory == nullptr) return {StatusCode::kInvalidArgument, "there is no shared memory here"};
-  COLLA_TRY_ASSIGN(keep, memory->map(from.peer, from.ask.place, from.ask.bytes,
-                                     Deadline::after(kLastWords)));
+  COLLA_TRY_ASSIGN(
+      keep, memory->map(from.peer, from.ask.place, from.ask.bytes, Deadline::after(kLastWords)));
   return std::span<const std::byte>(keep.bytes);
 }
 
@@ -241,7 +238,8 @@ void Server::keepTime() {
   const TimePoint now = std::chrono::steady_clock::now();
   if (now >= policy_->nextDeadline()) decide(policy_->tick(now));
   const std::vector<int> missing = policy_->waitsFor();
-  const bool some = std::ranges::any_of(workers_, [](const Worker& w) { return w.finish.has_value(); });
+  const bool some =
+      std::ranges::any_of(workers_, [](const Worker& w) { return w.finish.has_value(); });
   if (missing.empty() || !some) {
     waitingSince_.reset();
     return;

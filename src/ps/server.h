@@ -101,7 +101,7 @@ class Server {
   Outbox outbox_;
   std::vector<std::unique_ptr<Inbox>> inboxes_;
   std::vector<Worker> workers_;
-  int here_;                        // Workers that have not gone.
+  int here_;  // Workers that have not gone.
 
   std::string declaration_;
   std::optional<Declaration> job_;
@@ -109,20 +109,20 @@ class Server {
   std::unique_ptr<Shard> shard_;
   bool started_ = false;
   std::optional<Asked> others_;  // Who waits until it is the last worker.
-  std::int64_t step_ = 0;  // Updates made.
-  double scale_ = 1;       // What the last one's gradients were multiplied by to clip them.
-  bool stop_ = false;      // Some worker would like to end.
+  std::int64_t step_ = 0;        // Updates made.
+  double scale_ = 1;             // What the last one's gradients were multiplied by to clip them.
+  bool stop_ = false;            // Some worker would like to end.
   std::string failure_;
 
   // The first server's.
   std::unique_ptr<Policy> policy_;
-  std::vector<int> reports_;  // By worker: servers that have all of its step.
+  std::vector<int> reports_;                     // By worker: servers that have all of its step.
   std::vector<std::optional<Squares>> squares_;  // By server, for the order under way.
   Statistics statistics_;
   std::optional<TimePoint> waitingSince_;
 
   std::deque<Order> orders_;
-  bool underWay_ = false;              // The first order has been summed and waits for its scale.
+  bool underWay_ = false;  // The first order has been summed and waits for its scale.
   std::optional<double> scaleOrdered_;
   std::vector<std::uint32_t> serverSequences_;  // Of messages to each other server.
   std::unique_ptr<Snapshot> snapshot_;

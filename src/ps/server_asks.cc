@@ -36,7 +36,8 @@ Status Server::declare(const Asked& from) {
                    options_.servers);
     }
     COLLA_TRY_ASSIGN(const SliceMap map, SliceMap::of(declaration.firstSlices));
-    if (map.workers() != options_.workers) return wrong("its slices are for {} workers", map.workers());
+    if (map.workers() != options_.workers)
+      return wrong("its slices are for {} workers", map.workers());
     COLLA_TRY_ASSIGN(optim::UpdateRule rule, optim::UpdateRule::make(declaration.optimizer));
     COLLA_TRY_ASSIGN(Layout layout, Layout::make(declaration.entries, declaration.layout));
     layout_ = std::make_unique<Layout>(std::move(layout));
@@ -44,9 +45,10 @@ Status Server::declare(const Asked& from) {
     job_ = std::move(declaration);
     declaration_ = text;
   } else if (text != declaration_) {
-    return wrong("{} declares another model, optimizer, policy or number of threads than those "
-                 "before it: all workers must run the same program with the same flags",
-                 nameOf(from.peer));
+    return wrong(
+        "{} declares another model, optimizer, policy or number of threads than those "
+        "before it: all workers must run the same program with the same flags",
+        nameOf(from.peer));
   }
   workers_[from.peer].declared = true;
   answer(from, {.step = step_});
@@ -66,8 +68,9 @@ Status Server::attach(const Asked& from) {
   }
   std::vector<transport::Mapping> areas;
   for (const transport::Place& place : places) {
-    COLLA_TRY_ASSIGN(areas.emplace_back(), memory->map(from.peer, place, std::max<std::size_t>(layout_->areaBytes(), 1),
-                                                       Deadline::after(options_.timeout)));
+    COLLA_TRY_ASSIGN(areas.emplace_back(),
+                     memory->map(from.peer, place, std::max<std::size_t>(layout_->areaBytes(), 1),
+                                 Deadline::after(options_.timeout)));
   }
   workers_[from.peer].areas = std::move(areas);
   answer(from, {.step = step_});
@@ -75,13 +78,15 @@ Status Server::attach(const Asked& from) {
 }
 
 Status Server::fill(const Asked& from) {
-  if (from.peer != 0 || started_) return wrong("only worker 0 fills servers, before it starts them");
+  if (from.peer != 0 || started_)
+    return wrong("only worker 0 fills servers, before it starts them");
   transport::Mapping keep;
   COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
   const Ask& ask = from.ask;
   const bool rows = ask.topic == Topic::kFillRows;
   const auto own = rows ? shard_->partitions() : shard_->blocks();
-  if (ask.slot < -1 || ask.slot >= shard_->slots() || !std::ranges::binary_search(own, ask.number)) {
+  if (ask.slot < -1 || ask.slot >= shard_->slots() ||
+      !std::ranges::binary_search(own, ask.number)) {
     return wrong("{} {}, slot {} is not here", rows ? "partition" : "block", ask.number, ask.slot);
   }
   std::span<std::byte> target;
@@ -128,9 +133,9 @@ void Server::push(int peer, const Ask& ask) {
   const Block& block = layout_->blocks()[ask.number];
   const int leaves = shard_->tree().leavesOf(peer);
   for (int leaf = 0; leaf < leaves; ++leaf) {
-    const std::byte* const base =
-        worker.areas.empty() ? worker.staged[ask.number][leaf].bytes().data()
-                             : worker.areas[leaf + 1].bytes.data() + block.offset;
+    const std::byte* const base = worker.areas.empty()
+                                      ? worker.staged[ask.number][leaf].bytes().data()
+                                      : worker.areas[leaf + 1].bytes.data() + block.offset;
     for (const Piece& piece : block.pieces) {
       const Entry& entry = layout_->entries()[piece.entry];
       if (entry.kind != Kind::kParameter) continue;
@@ -163,9 +168,8 @@ Status Server::pushRows(const Asked& from) {
   for (const collective::Rows& leaf : *rows) {
     const auto bad = firstNotFinite(leaf.values.data(), leaf.values.size(), DataType::kFloat32);
     if (bad && worker.refusal.ok()) {
-      worker.refusal =
-          wrong("the gradient of \"{}\" is not finite in row {} in step {}", table.name,
-                leaf.rows[*bad / table.width()], from.ask.step + 1);
+      worker.refusal = wrong("the gradient of \"{}\" is not finite in row {} in step {}",
+                             table.name, leaf.rows[*bad / table.width()], from.ask.step + 1);
     }
   }
   worker.rows[entry] = *std::move(rows);
@@ -212,9 +216,10 @@ Status Server::pullRows(const Asked& from) {
     const Partition& part = layout_->partitionOf(entry, row);
     const auto number = static_cast<int>(&part - layout_->partitions().data());
     if (part.server != options_.rank) return wrong("row {} is on another server", row);
-    std::memcpy(values.data() + i * width * sizeof(float),
-                shard_->partition(number).data() + static_cast<std::size_t>(row - part.begin) * width,
-                width * sizeof(float));
+    std::memcpy(
+        values.data() + i * width * sizeof(float),
+        shard_->partition(number).data() + static_cast<std::size_t>(row - part.begin) * width,
+        width * sizeof(float));
   }
   answer(from, {.step = step_}, std::move(values));
   return {};

@@ -201,7 +201,8 @@ void Server::complete(const Order& order) {
   if (!order.failure.empty()) {
     failure_ = order.failure;
     for (Worker& worker : workers_) {
-      if (worker.waits) refuse(*std::exchange(worker.waits, std::nullopt), {StatusCode::kGroupBroken, failure_});
+      if (worker.waits)
+        refuse(*std::exchange(worker.waits, std::nullopt), {StatusCode::kGroupBroken, failure_});
     }
     if (others_) deferred_.push_back(*std::exchange(others_, std::nullopt));
     for (const Asked& asked : std::exchange(deferred_, {})) {

@@ -17,9 +17,9 @@ struct Server::Worker {
   std::vector<transport::Mapping> areas;  // Parameters first, then each partial sum's.
 
   // Of its present step.
-  std::map<int, std::vector<AlignedBytes>> staged;           // By block: partial sums that were sent.
-  std::map<int, std::vector<collective::Rows>> rows;         // By entry: of each leaf.
-  Status refusal;                                            // What is wrong with them.
+  std::map<int, std::vector<AlignedBytes>> staged;    // By block: partial sums that were sent.
+  std::map<int, std::vector<collective::Rows>> rows;  // By entry: of each leaf.
+  Status refusal;                                     // What is wrong with them.
   std::optional<Finish> finish;
   std::int64_t clock = 0;  // Steps that it has finished.
   std::int64_t step = 0;

@@ -41,7 +41,8 @@ void copyFirst(std::span<const std::byte* const> leaves, std::span<std::byte> ou
 
 AlignedBytes::AlignedBytes(std::size_t size) : size_(size) {
   constexpr std::size_t kAlignment = 64;
-  const std::size_t rounded = std::max((size + kAlignment - 1) / kAlignment * kAlignment, kAlignment);
+  const std::size_t rounded =
+      std::max((size + kAlignment - 1) / kAlignment * kAlignment, kAlignment);
   data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)));
   if (data_ == nullptr) throw std::bad_alloc();
   std::memset(data_.get(), 0, rounded);
@@ -85,8 +86,8 @@ Shard::Shard(const Layout& layout, int server, optim::UpdateRule rule, const Sli
     const Partition& part = layout.partitions()[number];
     if (part.server != server) continue;
     ownPartitions_.push_back(number);
-    const std::size_t count = static_cast<std::size_t>(part.end - part.begin) *
-                              layout.entries()[part.entry].width();
+    const std::size_t count =
+        static_cast<std::size_t>(part.end - part.begin) * layout.entries()[part.entry].width();
     allocate(tables_[number].memory, count * sizeof(float));
     for (std::size_t slot = 0; slot < rule_.slots().size(); ++slot) {
       std::ranges::fill(partition(number, static_cast<int>(slot)),
@@ -240,8 +241,9 @@ Squares Shard::sum(const Terms& terms, const Leaves& leavesOf, const RowLeaves& 
     const std::size_t width = layout_.entries()[part.entry].width();
     const collective::Rows& sum = tables_[number].sum;
     for (std::size_t i = 0; i < sum.rows.size(); ++i) {
-      squares.add(part.entry, static_cast<std::size_t>(sum.rows[i]) * width,
-                  optim::sumOfSquares(std::span<const float>(sum.values).subspan(i * width, width)));
+      squares.add(
+          part.entry, static_cast<std::size_t>(sum.rows[i]) * width,
+          optim::sumOfSquares(std::span<const float>(sum.values).subspan(i * width, width)));
     }
   }
   return squares;

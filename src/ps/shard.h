@@ -101,8 +101,8 @@ class Shard {
   const collective::SumTree tree_;
   std::vector<int> ownBlocks_;
   std::vector<int> ownPartitions_;
-  std::vector<Memory> blocks_;   // By number; empty for those of others.
-  std::vector<Table> tables_;    // By number of the partition, the same.
+  std::vector<Memory> blocks_;  // By number; empty for those of others.
+  std::vector<Table> tables_;   // By number of the partition, the same.
   std::vector<std::int64_t> steps_;
 };
 

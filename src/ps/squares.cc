@@ -13,7 +13,8 @@ void Squares::add(const Squares& other) {
 
 std::map<int, double> Squares::sums() const {
   std::vector<Part> ordered = parts_;
-  std::ranges::sort(ordered, {}, [](const Part& part) { return std::tuple(part.entry, part.begin); });
+  std::ranges::sort(ordered, {},
+                    [](const Part& part) { return std::tuple(part.entry, part.begin); });
   std::map<int, double> sums;
   for (const Part& part : ordered) sums[static_cast<int>(part.entry)] += part.sum;
   return sums;

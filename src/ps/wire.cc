@@ -74,8 +74,7 @@ Result<Declaration> decodeDeclaration(std::string_view text) {
     COLLA_TRY_ASSIGN(declaration.optimizer,
                      parseOptimizer(json.at("optimizer").get<std::string>()));
     PolicyOptions& policy = declaration.policy;
-    policy.consistency =
-        static_cast<Consistency>(std::clamp<int>(json.at("consistency"), 0, 2));
+    policy.consistency = static_cast<Consistency>(std::clamp<int>(json.at("consistency"), 0, 2));
     policy.workers = json.at("workers");
     policy.backup = json.at("backup");
     const std::int64_t most = json.at("max_staleness");

@@ -37,7 +37,8 @@ enum class Topic : std::uint8_t {
   kFinish,       // `step`; payload: Finish. Answered with the parameters.
   kPullRows,     // number: entry; payload: row numbers. Answered with their values.
   kSnapshot,     // Answered with the step that it is of.
-  kFetch,        // number: block, `slot`, `step` of the snapshot. Answered with its bytes in the snapshot.
+  kFetch,        // number: block, `slot`, `step` of the snapshot. Answered with its bytes in the
+                 // snapshot.
   kFetchRows,    // number: partition, `slot`, `first`, count: rows of it. The same.
   kFetchSteps,   // Answered with the steps of each entry in the snapshot.
   kStatistics,   // Answered with Statistics.
@@ -67,10 +68,10 @@ struct Answer {
   std::uint8_t stop = 0;     // Some worker would like to end.
   std::uint8_t dropped = 0;  // The gradients that it answers were.
   std::uint8_t padding[5] = {};
-  std::int64_t step = 0;   // Updates made.
-  std::int64_t late = 0;   // How old the gradients were when they were taken.
-  std::int64_t behind = 0; // Steps that the slowest worker was behind this one.
-  double scale = 1;        // What clipping multiplied the last update's gradients by.
+  std::int64_t step = 0;    // Updates made.
+  std::int64_t late = 0;    // How old the gradients were when they were taken.
+  std::int64_t behind = 0;  // Steps that the slowest worker was behind this one.
+  double scale = 1;         // What clipping multiplied the last update's gradients by.
   std::uint64_t bytes = 0;  // Of the payload, or of the text of an error.
 };
 

@@ -86,18 +86,18 @@ Status Table::get(std::span<const std::int64_t> rows, std::span<float> values) {
       if (!status.ok()) {
         state.known.erase(missing[i]);
       } else {
-        state.known[missing[i]].assign(pulled.begin() + static_cast<std::ptrdiff_t>(i * width),
-                                       pulled.begin() + static_cast<std::ptrdiff_t>((i + 1) * width));
+        state.known[missing[i]].assign(
+            pulled.begin() + static_cast<std::ptrdiff_t>(i * width),
+            pulled.begin() + static_cast<std::ptrdiff_t>((i + 1) * width));
       }
     }
     COLLA_TRY(status);
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::span<float> out = values.subspan(i * width, width);
-    const float* const from =
-        state.options.dense
-            ? state.dense(state.client->area()).data() + static_cast<std::size_t>(rows[i]) * width
-            : state.known[rows[i]].data();
+    const float* const from = state.options.dense ? state.dense(state.client->area()).data() +
+                                                        static_cast<std::size_t>(rows[i]) * width
+                                                  : state.known[rows[i]].data();
     std::copy_n(from, width, out.data());
     const auto own = state.added.find(rows[i]);
     if (own == state.added.end()) continue;
@@ -138,17 +138,15 @@ Result<std::unique_ptr<Tables>> Tables::open(Job& job, std::vector<TableOptions>
   }
   ps::Declaration declaration;
   for (const TableOptions& table : tables) {
-    declaration.entries.push_back(
-        {.name = table.name,
-         .kind = table.dense ? ps::Kind::kParameter : ps::Kind::kRows,
-         .type = DataType::kFloat32,
-         .shape = {table.rows, static_cast<std::int64_t>(table.width)}});
+    declaration.entries.push_back({.name = table.name,
+                                   .kind = table.dense ? ps::Kind::kParameter : ps::Kind::kRows,
+                                   .type = DataType::kFloat32,
+                                   .shape = {table.rows, static_cast<std::int64_t>(table.width)}});
   }
   declaration.layout.servers = job.servers();
   declaration.optimizer = Sgd{.lr = 1};
-  declaration.policy = {.consistency = ps::Consistency::kSsp,
-                        .workers = job.size(),
-                        .staleness = options.staleness};
+  declaration.policy = {
+      .consistency = ps::Consistency::kSsp, .workers = job.size(), .staleness = options.staleness};
   for (int worker = 0; worker <= job.size(); ++worker) declaration.firstSlices.push_back(worker);
   COLLA_TRY_ASSIGN(auto client, ps::Client::connect({.transport = job.transport(),
                                                      .rank = job.rank(),
@@ -174,8 +172,8 @@ Result<std::unique_ptr<Tables>> Tables::open(Job& job, std::vector<TableOptions>
 }
 
 Table& Tables::table(std::string_view name) {
-  const auto found = std::ranges::find_if(
-      state_->tables, [&](const auto& table) { return table->name() == name; });
+  const auto found = std::ranges::find_if(state_->tables,
+                                          [&](const auto& table) { return table->name() == name; });
   COLLA_CHECK(found != state_->tables.end());
   return **found;
 }

@@ -114,8 +114,8 @@ class Replica {
   std::vector<Parameter> buffers_;
   std::vector<torch::Tensor> before_;  // The buffers as they were before the step.
   std::vector<int> bufferEntries_;     // Their numbers in the reducer; -1 unless floating point.
-  std::unique_ptr<Reducer> reducer_;  // For what is not on servers, if anything is,
-  std::vector<int> reduced_;          // and which parameters that is.
+  std::unique_ptr<Reducer> reducer_;   // For what is not on servers, if anything is,
+  std::vector<int> reduced_;           // and which parameters that is.
   std::vector<Parameter> updated_;
   std::unique_ptr<Servers> servers_;
   std::unique_ptr<Updater> updater_;

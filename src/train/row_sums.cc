@@ -34,8 +34,8 @@ Rows RowSums::fold(std::map<int, Rows>& slices, SliceRange range, std::size_t wi
     return found == slices.end() ? Rows() : std::move(found->second);
   }
   const int split = splitPoint(range);
-  return collective::mergeRows(fold(slices, {range.begin, split}, width), fold(slices, {split, range.end}, width),
-               width);
+  return collective::mergeRows(fold(slices, {range.begin, split}, width),
+                               fold(slices, {split, range.end}, width), width);
 }
 
 std::vector<std::vector<Rows>> RowSums::takePartials() {

@@ -82,8 +82,8 @@ Status planServers(RunPlan& plan) {
   if (!hasServers(plan.strategy)) return {};
   ps::PolicyOptions policy;
   policy.workers = plan.workers;
-  policy.backup = servers.backup == ServerOptions::kAutoBackup ? ps::PolicyOptions::kAuto
-                                                               : servers.backup;
+  policy.backup =
+      servers.backup == ServerOptions::kAutoBackup ? ps::PolicyOptions::kAuto : servers.backup;
   policy.maxStaleness = servers.maxStaleness;
   policy.staleness = servers.staleness;
   if (plan.strategy == Strategy::kPsAsync) policy.consistency = ps::Consistency::kAsync;

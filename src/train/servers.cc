@@ -24,7 +24,8 @@ ps::Entry entryOf(const Parameter& parameter, ps::Kind kind, int order) {
 // The order in which backward is expected to have gradients: the last parameters first.
 Servers::Tensors inOrderOfBackward(Servers::Tensors tensors) {
   std::ranges::reverse(tensors.parameters);
-  const auto middle = tensors.orders.begin() + static_cast<std::ptrdiff_t>(tensors.parameters.size());
+  const auto middle =
+      tensors.orders.begin() + static_cast<std::ptrdiff_t>(tensors.parameters.size());
   std::reverse(tensors.orders.begin(), middle);
   return tensors;
 }
@@ -76,8 +77,7 @@ Servers::Servers(Job& job, const SliceMap& map, Tensors tensors, const ServerPla
   }
   for (const Parameter& buffer : tensors_.buffers) {
     const bool floating = buffer.tensor.is_floating_point();
-    declaration.entries.push_back(
-        entryOf(buffer, floating ? ps::Kind::kMean : ps::Kind::kCopy, 0));
+    declaration.entries.push_back(entryOf(buffer, floating ? ps::Kind::kMean : ps::Kind::kCopy, 0));
   }
   if (tensors_.numbers > 0) {
     declaration.entries.push_back({.name = "numbers",
@@ -165,7 +165,9 @@ void Servers::start(std::int64_t step, std::span<const checkpoint::TensorView> s
     std::vector<checkpoint::Target> targets;
     for (int entry = 0; entry < firstBuffer() && !optimizer.empty(); ++entry) {
       const ps::Entry& e = layout.entries()[entry];
-      targets.push_back({e.name + "/step", DataType::kInt64, {},
+      targets.push_back({e.name + "/step",
+                         DataType::kInt64,
+                         {},
                          std::as_writable_bytes(std::span(&steps[entry], 1))});
       for (int slot = 0; slot < client_->slots(); ++slot) {
         memory.emplace_back(e.bytes());
@@ -349,8 +351,8 @@ void Servers::refresh(const torch::Tensor& table, const torch::Tensor& rows) {
   const auto number = static_cast<std::size_t>(found - tensors_.tables.begin());
   const torch::Tensor wanted = rows.to(torch::kInt64).contiguous();
   std::vector<std::int64_t> stale;
-  for (const std::int64_t row : std::span(wanted.const_data_ptr<std::int64_t>(),
-                                          static_cast<std::size_t>(wanted.numel()))) {
+  for (const std::int64_t row :
+       std::span(wanted.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(wanted.numel()))) {
     if (row < 0 || row >= found->tensor.size(0)) continue;  // libtorch's own error is coming.
     if (std::exchange(fresh_[number][static_cast<std::size_t>(row)], turn_) != turn_) {
       stale.push_back(row);
@@ -427,8 +429,7 @@ Result<std::shared_ptr<const Servers::Copy>> Servers::readSnapshot() {
     std::memcpy(step.data(), &steps[entry], sizeof(std::int64_t));
     copy->optimizer.push_back({e.name + "/step", DataType::kInt64, {}, step});
     for (int slot = 0; slot < client_->slots(); ++slot) {
-      copy->optimizer.push_back(
-          {slotName(entry, slot), e.type, e.shape, tensors[entry][slot + 1]});
+      copy->optimizer.push_back({slotName(entry, slot), e.type, e.shape, tensors[entry][slot + 1]});
     }
   }
   return std::shared_ptr<const Copy>(std::move(copy));

@@ -52,8 +52,8 @@ class Servers final : public RowSource {
   Servers(Job& job, const SliceMap& map, Tensors tensors, const ServerPlan& plan);
   ~Servers() override;
 
-  // Everybody's first call: worker 0's tensors, and `optimizer` (of a checkpoint; empty: a new one),
-  // become the servers'; the others get them from there.
+  // Everybody's first call: worker 0's tensors, and `optimizer` (of a checkpoint; empty: a new
+  // one), become the servers'; the others get them from there.
   void start(std::int64_t step, std::span<const checkpoint::TensorView> optimizer);
 
   // As train/reducer.h.

@@ -76,7 +76,8 @@ Session::Session(Job& job, const Task& task, const RunPlan& plan)
   if (replica.policy && !replica.policy->together()) replica.policy->limit = total_;
   replica.tablesAlone = plan.strategy == Strategy::kHybrid;
   replica.partitions = options.servers.partitions;
-  replica_ = std::make_unique<Replica>(job, map_, task.model, scaled(task.optimizer, plan), replica);
+  replica_ =
+      std::make_unique<Replica>(job, map_, task.model, scaled(task.optimizer, plan), replica);
   if (!options.directory.empty() && records()) {
     checkpoint::Directory directory(checkpointsOf(options.directory));
     throwIfError(directory.own());
@@ -135,9 +136,9 @@ checkpoint::Loaded Session::load() const {
     const std::string text =
         fmt::format("{} was {} and is {}", difference.name, difference.a, difference.b);
     if (difference.name != "optimizer") {
-      throw Error(StatusCode::kInvalidArgument,
-                  fmt::format("cannot resume from {}: {}; a run goes on as it began", loaded.path(),
-                              text));
+      throw Error(
+          StatusCode::kInvalidArgument,
+          fmt::format("cannot resume from {}: {}; a run goes on as it began", loaded.path(), text));
     }
     log::warn("resuming with another optimizer: {}", text);
   }
@@ -225,9 +226,10 @@ void Session::reportServers() {
     for (const auto& [late, count] : statistics.staleness) {
       histogram += fmt::format("{}{}: {}", histogram.empty() ? "" : ", ", late, count);
     }
-    log::info("{} gradients taken, {} dropped; updates between a worker's pull and its push, and "
-              "how often: {}",
-              statistics.taken, statistics.dropped, histogram.empty() ? "none" : histogram);
+    log::info(
+        "{} gradients taken, {} dropped; updates between a worker's pull and its push, and "
+        "how often: {}",
+        statistics.taken, statistics.dropped, histogram.empty() ? "none" : histogram);
   }
   servers->leave();
 }

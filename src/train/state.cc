@@ -44,9 +44,9 @@ void saveState(checkpoint::Saver& saver, const checkpoint::Manifest& manifest, R
                                   .optimizer = (*copy)->optimizer};
     };
   }
-  throwIfError(saver.start(
-      manifest, {.parameters = parameters, .buffers = buffers, .optimizer = optimizer},
-      std::move(more)));
+  throwIfError(saver.start(manifest,
+                           {.parameters = parameters, .buffers = buffers, .optimizer = optimizer},
+                           std::move(more)));
 }
 
 void restoreModel(Group& group, Replica& replica, const checkpoint::Loaded* loaded) {

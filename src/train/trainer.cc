@@ -123,14 +123,15 @@ Result<train::RunPlan> planFor(const Task& task, const TrainOptions& options) {
   COLLA_TRY(train::checkModel(plan, task));
   const bool launched = place.launcher != "none";
   if (launched && hasServers(plan.strategy) != (place.servers > 0)) {
-    return {StatusCode::kInvalidArgument,
-            hasServers(plan.strategy)
-                ? fmt::format("--strategy {} needs servers, but {} has started none: colla run --ps "
-                              "1 starts one",
-                              toString(plan.strategy), place.launcher)
-                : fmt::format("--strategy {} has no use for the {} server{} that {} has started",
-                              toString(plan.strategy), place.servers,
-                              place.servers == 1 ? "" : "s", place.launcher)};
+    return {
+        StatusCode::kInvalidArgument,
+        hasServers(plan.strategy)
+            ? fmt::format("--strategy {} needs servers, but {} has started none: colla run --ps "
+                          "1 starts one",
+                          toString(plan.strategy), place.launcher)
+            : fmt::format("--strategy {} has no use for the {} server{} that {} has started",
+                          toString(plan.strategy), place.servers, place.servers == 1 ? "" : "s",
+                          place.launcher)};
   }
   return plan;
 }

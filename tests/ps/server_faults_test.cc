@@ -190,8 +190,8 @@ TEST(ServerRefusalTest, AnotherModelIsRefused) {
 
 TEST(ServerRefusalTest, RowsOutsideTheTable) {
   Crew crew(Wire::kShared, 1, 1);
-  const Declaration declaration = declarationFor(
-      {{.name = "table", .kind = Kind::kRows, .shape = {10, 2}}}, 1, 1, 1);
+  const Declaration declaration =
+      declarationFor({{.name = "table", .kind = Kind::kRows, .shape = {10, 2}}}, 1, 1, 1);
   crew.run([&](int rank) {
     auto client = Client::connect(crew.client(rank), declaration);
     ASSERT_TRUE(client.ok()) << client.status();

@@ -83,8 +83,7 @@ class Reference {
  public:
   Reference(const OptimizerOptions& optimizer, int slices, double clip)
       : rule_(*optim::UpdateRule::make(optimizer)), slices_(slices), clip_(clip) {
-    for (const std::size_t size :
-         {model.weight.size(), model.table.size(), model.bias.size()}) {
+    for (const std::size_t size : {model.weight.size(), model.table.size(), model.bias.size()}) {
       auto& slots = slots_.emplace_back();
       for (const optim::Slot& slot : rule_.slots()) {
         slots.emplace_back(size, static_cast<float>(slot.initial));
@@ -134,16 +133,15 @@ class Reference {
       double squares = optim::sumOfSquares(std::span(bias));
       double table = 0;
       for (std::size_t row = 0; row < rows.rows.size(); ++row) {
-        table += optim::sumOfSquares(
-            std::span<const float>(rows.values).subspan(row * kWidth, kWidth));
+        table +=
+            optim::sumOfSquares(std::span<const float>(rows.values).subspan(row * kWidth, kWidth));
       }
       squares += table;
       squares += optim::sumOfSquares(std::span(weight));
       scale = optim::clipFactor(std::sqrt(squares), clip_);
     }
-    const optim::Update update{.step = step + 1,
-                               .lr = learningRate(rule_.options()) * factor,
-                               .gradScale = scale};
+    const optim::Update update{
+        .step = step + 1, .lr = learningRate(rule_.options()) * factor, .gradScale = scale};
     rule_.apply<float>(update, model.weight, weight, spans(0));
     rule_.applyRows<float>(update, model.table, kWidth, rows.rows, rows.values, spans(1));
     rule_.apply<float>(update, model.bias, bias, spans(2));
@@ -195,14 +193,16 @@ class Trainee {
       put(2, model.bias);
       for (std::size_t block = 0; block < client_.layout().blocks().size(); ++block) {
         const Block& b = client_.layout().blocks()[block];
-        ASSERT_TRUE(client_.fill(static_cast<int>(block), -1,
-                                 client_.area().subspan(b.offset, b.bytes)).ok());
+        ASSERT_TRUE(
+            client_.fill(static_cast<int>(block), -1, client_.area().subspan(b.offset, b.bytes))
+                .ok());
       }
       for (std::size_t part = 0; part < client_.layout().partitions().size(); ++part) {
         const Partition& p = client_.layout().partitions()[part];
-        ASSERT_TRUE(client_.fillRows(static_cast<int>(part), -1, 0,
-                                     std::span<const float>(model.table)
-                                         .subspan(p.begin * kWidth, (p.end - p.begin) * kWidth))
+        ASSERT_TRUE(client_
+                        .fillRows(static_cast<int>(part), -1, 0,
+                                  std::span<const float>(model.table)
+                                      .subspan(p.begin * kWidth, (p.end - p.begin) * kWidth))
                         .ok());
       }
       const std::vector<std::int64_t> steps(client_.layout().entries().size());
@@ -321,17 +321,18 @@ TEST_P(ServerBitsTest, SyncEqualsOneWorkerThatHasEverything) {
   for (const Status& status : crew.servers()) EXPECT_TRUE(status.ok()) << status;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, ServerBitsTest,
-    ::testing::Values(Case{Wire::kShared, 1, 1, 1, "sgd", 0}, Case{Wire::kShared, 2, 1, 2, "adam", 0},
-                      Case{Wire::kShared, 3, 2, 5, "momentum", 0},
-                      Case{Wire::kShared, 3, 3, 7, "adagrad", 2.5},
-                      Case{Wire::kMessages, 2, 1, 2, "adam", 1},
-                      Case{Wire::kMessages, 4, 2, 6, "rmsprop", 0},
-                      Case{Wire::kShm, 3, 2, 4, "adam", 3}, Case{Wire::kShm, 2, 1, 3, "sgd", 0},
-                      Case{Wire::kTcp, 2, 2, 2, "adamw", 0},
-                      Case{Wire::kTcpPlain, 3, 1, 5, "momentum", 1}),
-    nameOf);
+INSTANTIATE_TEST_SUITE_P(Shapes, ServerBitsTest,
+                         ::testing::Values(Case{Wire::kShared, 1, 1, 1, "sgd", 0},
+                                           Case{Wire::kShared, 2, 1, 2, "adam", 0},
+                                           Case{Wire::kShared, 3, 2, 5, "momentum", 0},
+                                           Case{Wire::kShared, 3, 3, 7, "adagrad", 2.5},
+                                           Case{Wire::kMessages, 2, 1, 2, "adam", 1},
+                                           Case{Wire::kMessages, 4, 2, 6, "rmsprop", 0},
+                                           Case{Wire::kShm, 3, 2, 4, "adam", 3},
+                                           Case{Wire::kShm, 2, 1, 3, "sgd", 0},
+                                           Case{Wire::kTcp, 2, 2, 2, "adamw", 0},
+                                           Case{Wire::kTcpPlain, 3, 1, 5, "momentum", 1}),
+                         nameOf);
 
 TEST(SnapshotTest, IsOfOneStepWhileTrainingGoesOn) {
   Crew crew(Wire::kShared, 2, 2);
@@ -381,11 +382,11 @@ TEST(SnapshotTest, IsOfOneStepWhileTrainingGoesOn) {
       std::vector<float> table(kRows * kWidth);
       for (std::size_t part = 0; part < (*client)->layout().partitions().size(); ++part) {
         const Partition& p = (*client)->layout().partitions()[part];
-        ASSERT_TRUE(snapshots
-                        ->readRows(static_cast<int>(part), -1, 0,
-                                   std::span(table).subspan(p.begin * kWidth,
-                                                            (p.end - p.begin) * kWidth))
-                        .ok());
+        ASSERT_TRUE(
+            snapshots
+                ->readRows(static_cast<int>(part), -1, 0,
+                           std::span(table).subspan(p.begin * kWidth, (p.end - p.begin) * kWidth))
+                .ok());
       }
       EXPECT_TRUE(sameBits(table, reference.model.table));
     }

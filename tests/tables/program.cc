@@ -63,8 +63,8 @@ int main(int /*argc*/, char** argv) {
     status = colla::serve(**job);
   } else if (status.ok()) {
     const std::int64_t staleness = std::atoll(argv[2]);
-    status = std::string(argv[1]) == "wrong" ? wrong(**job, staleness)
-                                             : addAndRead(**job, staleness);
+    status =
+        std::string(argv[1]) == "wrong" ? wrong(**job, staleness) : addAndRead(**job, staleness);
   }
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", colla::toString(status).c_str());

@@ -29,8 +29,7 @@ INSTANTIATE_TEST_SUITE_P(Staleness, TablesTest, ::testing::Values("0", "1", "3")
 
 // 3 workers, 5 clocks: each has added (1, 10) and (100, rank), and its rank + 1.
 TEST_P(TablesTest, EveryChangeReachesEverybody) {
-  const Ended ended =
-      run({"-np", "3", "--ps", "2", "--", TABLES_PROGRAM, "add", GetParam()});
+  const Ended ended = run({"-np", "3", "--ps", "2", "--", TABLES_PROGRAM, "add", GetParam()});
   EXPECT_EQ(ended.code, 0) << ended.err;
   for (const char* worker : {"worker 0", "worker 1", "worker 2"}) {
     EXPECT_THAT(ended.out, HasSubstr(worker + std::string(" read 15 150 1500 15 and 30")));

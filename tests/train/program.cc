@@ -70,9 +70,9 @@ struct Table : torch::nn::Module {
   static constexpr std::int64_t kPixels = 20;
   static constexpr std::int64_t kValues = 64;
   Table() {
-    table = register_module("table", torch::nn::Embedding(torch::nn::EmbeddingOptions(
-                                                              kPixels * kValues, 6)
-                                                              .sparse(true)));
+    table = register_module(
+        "table",
+        torch::nn::Embedding(torch::nn::EmbeddingOptions(kPixels * kValues, 6).sparse(true)));
     out = register_module("out", torch::nn::Linear(kPixels * 6, 10));
   }
   torch::Tensor forward(const torch::Tensor& x) {

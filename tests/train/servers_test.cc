@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <nlohmann/json.hpp>
+#include <filesystem>
+#include <optional>
 
+#include "checkpoint/directory.h"
 #include "checkpoint/source.h"
 #include "train/runs.h"
 
@@ -101,7 +103,6 @@ TEST_F(ServersTest, SspHoldsAWorkerBack) {
 }
 
 TEST_F(ServersTest, RequeuedSamplesAreAllTrained) {
-  const std::string json = scratch_.at("steps.json");
   train("mlp", {"--strategy", "ps-sync", "--np", "3", "--backup", "1", "--requeue-dropped",
                 "--epochs", "2"});
   const auto statistics = last_.err.find("gradients taken");
@@ -138,6 +139,100 @@ TEST_F(ServersTest, HybridWithoutATableSaysSo) {
                                         {"--strategy", "hybrid", "--np", "2", "--steps", "2"}));
   EXPECT_EQ(ended.code, 1);
   EXPECT_THAT(ended.err, HasSubstr("no table with sparse gradients"));
+}
+
+// A run under way, with a checkpoint every five updates.
+class ServerFaultsTest : public ServersTest {
+ protected:
+  void begin(const Words& words) {
+    process_.emplace(
+        smallRun("mlp", run_,
+                 joined({"--no-eval", "--steps", "1000000", "--save-every", "5"}, words)),
+        programOptions());
+  }
+  std::int64_t saved() const {
+    const auto steps = checkpoint::Directory(run_ + "/checkpoints").list();
+    return steps.ok() && !steps->empty() ? steps->back() : -1;
+  }
+  bool reaches(std::int64_t step) {
+    return launch::eventually([&] { return saved() >= step; });
+  }
+  // What Ctrl-C leaves: an exit code of 130, a checkpoint, no process.
+  void interrupt() {
+    ASSERT_EQ(kill(process_->pid(), SIGINT), 0);
+    EXPECT_EQ(process_->wait(), 128 + SIGINT) << process_->err();
+    EXPECT_TRUE(launch::eventually([&] { return process_->gone(); }));
+    EXPECT_TRUE(checkpoint::Directory(run_ + "/checkpoints").loadNewest().ok());
+  }
+
+  const std::string run_ = scratch_.at("run");
+  std::optional<launch::CollaProcess> process_;
+};
+
+TEST_F(ServerFaultsTest, AKilledServerIsNamedAndLosesNothingThatWasSaved) {
+  begin({"--strategy", "ps-sync", "--np", "2", "--ps", "2"});
+  ASSERT_TRUE(reaches(10)) << process_->err();
+  ASSERT_EQ(kill(process_->member("ps", 1), SIGKILL), 0);
+  const auto killed = std::chrono::steady_clock::now();
+  EXPECT_EQ(process_->wait(), 128 + SIGKILL) << process_->err();
+  EXPECT_LT(std::chrono::steady_clock::now() - killed, std::chrono::seconds(10));
+  EXPECT_THAT(process_->err(), HasSubstr("ps 1"));
+  EXPECT_TRUE(launch::eventually([&] { return process_->gone(); }));
+  const std::int64_t step = saved();
+  const Ended resumed =
+      runProgram(smallRun("mlp", run_,
+                          {"--no-eval", "--resume", "--steps", std::to_string(step + 3),
+                           "--strategy", "ps-sync", "--np", "2"}));
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(saved(), step + 3);
+}
+
+TEST_F(ServerFaultsTest, AKilledWorkerEndsASyncRunWithItsName) {
+  begin({"--strategy", "ps-sync", "--np", "2"});
+  ASSERT_TRUE(reaches(10)) << process_->err();
+  ASSERT_EQ(kill(process_->worker(1), SIGKILL), 0);
+  EXPECT_EQ(process_->wait(), 128 + SIGKILL) << process_->err();
+  EXPECT_THAT(process_->err(), HasSubstr("worker 1"));
+}
+
+TEST_F(ServerFaultsTest, OthersGoOnWithoutAKilledWorker) {
+  for (const Words& words : {Words{"--strategy", "ps-async", "--np", "3"},
+                             Words{"--strategy", "ps-ssp", "--np", "3", "--staleness", "4"},
+                             Words{"--strategy", "ps-sync", "--np", "3", "--backup", "1"}}) {
+    std::filesystem::remove_all(run_);
+    begin(words);
+    ASSERT_TRUE(reaches(10)) << process_->err();
+    ASSERT_EQ(kill(process_->worker(2), SIGKILL), 0);
+    ASSERT_TRUE(reaches(saved() + 50)) << process_->err();
+    interrupt();
+    EXPECT_THAT(process_->err(), HasSubstr("worker 2")) << words[1];
+    process_.reset();
+  }
+}
+
+TEST_F(ServerFaultsTest, AStoppedWorkerHoldsUpNobodyUnderBackup) {
+  begin({"--strategy", "ps-sync", "--np", "3", "--backup", "1"});
+  ASSERT_TRUE(reaches(10)) << process_->err();
+  const pid_t worker = process_->worker(2);
+  ASSERT_EQ(kill(worker, SIGSTOP), 0);
+  const bool wentOn = reaches(saved() + 50);
+  kill(worker, SIGCONT);
+  ASSERT_TRUE(wentOn) << process_->err();
+  // It is told what it missed, and takes part again.
+  EXPECT_TRUE(launch::eventually([&] {
+    return process_->err().find("dropped the gradients of rank 2") != std::string::npos;
+  })) << process_->err();
+  interrupt();
+}
+
+TEST_F(ServerFaultsTest, InterruptSavesAndLeaves) {
+  for (const char* strategy : {"ps-sync", "ps-async"}) {
+    std::filesystem::remove_all(run_);
+    begin({"--strategy", strategy, "--np", "2"});
+    ASSERT_TRUE(reaches(5)) << process_->err();
+    interrupt();
+    process_.reset();
+  }
 }
 
 TEST_F(ServersTest, TensorFlowsNamesWork) {
