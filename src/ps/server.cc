@@ -95,7 +95,6 @@ void Server::lost(int peer, const Status& status) {
 Result<std::vector<std::span<std::byte>>> Server::targetsOf(int peer, const Ask& ask,
                                                             std::vector<std::byte>& payload) {
   std::vector<std::span<std::byte>> targets;
-  if (ask.place.region != transport::Place::kNowhere) return targets;
   if (ask.topic == Topic::kPush) {
     if (!declared() || ask.number < 0 || ask.number >= static_cast<int>(layout_->blocks().size()) ||
         layout_->blocks()[ask.number].server != options_.rank) {
@@ -110,6 +109,7 @@ Result<std::vector<std::span<std::byte>>> Server::targetsOf(int peer, const Ask&
     for (const AlignedBytes& memory : staged) targets.push_back(memory.bytes());
     return targets;
   }
+  if (ask.place.region != transport::Place::kNowhere) return targets;
   if (ask.bytes > kMostPayload) {
     return {StatusCode::kInvalidArgument, fmt::format("{} sends {} bytes at once: the most is {}",
                                                       nameOf(peer), ask.bytes, kMostPayload)};

@@ -131,6 +131,7 @@ Status Server::start(const Asked& from) {
 void Server::push(int peer, const Ask& ask) {
   Worker& worker = workers_[peer];
   const Block& block = layout_->blocks()[ask.number];
+  worker.pushed.insert(ask.number);
   const int leaves = shard_->tree().leavesOf(peer);
   for (int leaf = 0; leaf < leaves; ++leaf) {
     const std::byte* const base = worker.areas.empty()
@@ -181,7 +182,12 @@ Status Server::finish(const Asked& from) {
   transport::Mapping keep;
   COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
   if (!worker.refusal.ok()) return std::exchange(worker.refusal, {});
-  COLLA_TRY_ASSIGN(worker.finish, decodeFinish(payload, layout_->entries().size()));
+  COLLA_TRY_ASSIGN(Finish finish, decodeFinish(payload, layout_->entries().size()));
+  if (!started_) return wrong("a step ends before worker 0 has started the servers");
+  if (!finish.empty && worker.pushed.size() != shard_->blocks().size()) {
+    return wrong("a step ends with {} of {} blocks", worker.pushed.size(), shard_->blocks().size());
+  }
+  worker.finish = std::move(finish);
   worker.step = from.ask.step;
   worker.waits = from;
   worker.dropped = false;
@@ -271,6 +277,7 @@ void Server::deliver(const Asked& to, Answer head) {
   worker.waits.reset();
   worker.finish.reset();
   worker.rows.clear();
+  worker.pushed.clear();
   std::vector<std::byte> payload;
   // What the next forward needs first goes first.
   for (auto it = shard_->blocks().rbegin(); it != shard_->blocks().rend(); ++it) {

@@ -26,7 +26,7 @@ collective::Rows rowsWithin(const collective::Rows& all, const Partition& part, 
 
 // One more server has everything of a worker's step. With the last of them it has arrived.
 void Server::arrived(int worker, std::int64_t step) {
-  if (worker < 0 || worker >= options_.workers || workers_[worker].gone) return;
+  if (!policy_ || worker < 0 || worker >= options_.workers || workers_[worker].gone) return;
   if (++reports_[worker] < options_.servers) return;
   reports_[worker] = 0;
   const Worker& w = workers_[worker];

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct Server::Worker {
   // Of its present step.
   std::map<int, std::vector<AlignedBytes>> staged;    // By block: partial sums that were sent.
   std::map<int, std::vector<collective::Rows>> rows;  // By entry: of each leaf.
+  std::set<int> pushed;                               // Blocks.
   Status refusal;                                     // What is wrong with them.
   std::optional<Finish> finish;
   std::int64_t clock = 0;  // Steps that it has finished.

@@ -165,6 +165,17 @@ TEST(ServerRefusalTest, NumbersThatAreNotFiniteNeverReachTheParameters) {
   EXPECT_TRUE(crew.servers()[0].ok());
 }
 
+TEST(ServerRefusalTest, AStepWithoutItsGradients) {
+  Crew crew(Wire::kMessages, 1, 1);
+  crew.run([&](int rank) {
+    auto client = connect(crew, rank, declarationFor(oneWeight(), 1, 1, 1));
+    ASSERT_NE(client, nullptr);
+    EXPECT_THAT(messageOf(client->finish({.present = {1}}).status()), HasSubstr("0 of 1 blocks"));
+    EXPECT_TRUE(step(*client).ok());
+    EXPECT_TRUE(client->leave().ok());
+  });
+}
+
 TEST(ServerRefusalTest, AnotherModelIsRefused) {
   Crew crew(Wire::kShared, 2, 1);
   const Declaration declaration = declarationFor(oneWeight(), 2, 1, 2);

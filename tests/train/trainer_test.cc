@@ -50,7 +50,7 @@ Task taskWith(const std::shared_ptr<Counter>& hook) {
 TEST(TrainerTest, HooksAreCalledOnWorkerZero) {
   std::vector<double> losses;
   for (const int workers : {1, 2}) {
-    const train::Scratch scratch;
+    const Scratch scratch;
     const auto hook = std::make_shared<Counter>();
     TrainOptions options;
     options.strategy = workers == 1 ? Strategy::kSingle : Strategy::kMirrored;
