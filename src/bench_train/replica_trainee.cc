@@ -130,8 +130,8 @@ Status ReplicaTrainee::prepare(const TrainPoint& point) {
 
 std::unique_ptr<ReplicaTrainee::Training> ReplicaTrainee::begin(std::int64_t batch, int slices,
                                                                 int slice) {
-  auto training = std::make_unique<Training>(job_, model_, optimizer_, policy_, data_, batch, slices,
-                                             slice);
+  auto training =
+      std::make_unique<Training>(job_, model_, optimizer_, policy_, data_, batch, slices, slice);
   setWeights(training->replica.parameters(), weights_);
   training->replica.start(0, {});
   return training;
