@@ -175,7 +175,7 @@ Status serve(const AgentPlace& place, Load& load) {
 }
 
 Status servePush(const AgentPlace& place) {
-  COLLA_TRY_ASSIGN(const auto job, Job::init());
+  COLLA_TRY_ASSIGN(const auto job, Job::init({.serves = true}));
   if (job->role() == Role::kServer) {
     const int workers = static_cast<int>(job->names().size()) - job->servers();
     return ps::Server({.transport = job->transport(),

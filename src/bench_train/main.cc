@@ -18,8 +18,9 @@ colla::Status serve(const std::vector<std::string>& arguments) {
                                        .system = arguments[1],
                                        .rank = std::atoi(arguments[2].c_str()),
                                        .np = std::atoi(arguments[3].c_str())};
-  COLLA_TRY_ASSIGN(const auto job,
-                   colla::Job::init({.torchVersion = TORCH_VERSION, .settings = {}}));
+  COLLA_TRY_ASSIGN(
+      const auto job,
+      colla::Job::init({.torchVersion = TORCH_VERSION, .settings = {}, .serves = true}));
   if (job->role() == colla::Role::kServer) return colla::bench::serveParameters(*job);
   COLLA_TRY_ASSIGN(const auto strategy,
                    colla::parseStrategy(arguments.size() > 4 ? arguments[4] : "allreduce"));

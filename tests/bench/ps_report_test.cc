@@ -42,26 +42,26 @@ const std::vector<PushMeasurement> kPushes = {push("memory-1", 1, 1e-2, 10e9),
 
 TEST(PsTableTest, HasALineForEachSystemAndCollasRatios) {
   EXPECT_EQ(psTable(kTrainings, {}),
-            "model  batch  system          samples/s     step  colla-ps-sync/it  "
-            "colla-ps-async/it  worker PSS MB  server PSS MB\n"
-            "lr       100  mxnet               33333  3.00 ms             6.00x              "
-            "7.50x           90.5          120.0\n"
-            "lr       100  colla-2            250000   400 us             0.80x              "
-            "1.00x           90.5               \n"
-            "lr       100  colla-ps-sync      200000   500 us                                "
-            "0.80x           90.5           61.0\n"
-            "lr       100  colla-ps-async     250000   400 us             1.25x                   "
-            "             90.5           62.0\n"
-            "lr       500  mxnet              125000  4.00 ms                                     "
-            "             90.5          120.0\n");
+            "model  batch  system          samples/s     step  colla-ps-s"
+            "ync/it  colla-ps-async/it  worker PSS MB  server PSS MB\n"
+            "lr       100  mxnet               33333  3.00 ms            "
+            " 6.00x              7.50x           90.5          120.0\n"
+            "lr       100  colla-2            250000   400 us            "
+            " 0.80x              1.00x           90.5\n"
+            "lr       100  colla-ps-sync      200000   500 us            "
+            "                    1.25x           90.5           61.0\n"
+            "lr       100  colla-ps-async     250000   400 us            "
+            " 0.80x                              90.5           62.0\n"
+            "lr       500  mxnet              125000  4.00 ms            "
+            "                                    90.5          120.0\n");
 }
 
 // Of all cores' memory, not of one core's.
 TEST(PsTableTest, PushesAreComparedWithMemory) {
   EXPECT_EQ(psTable({}, kPushes),
             "system        workers  bytes     step  GB/s  of memory\n"
-            "memory-1            1    32M  10.0 ms  10.0           \n"
-            "memory              2    32M  10.0 ms  20.0           \n"
+            "memory-1            1    32M  10.0 ms  10.0\n"
+            "memory              2    32M  10.0 ms  20.0\n"
             "colla-push-2        2    32M  20.0 ms  5.00       25 %\n");
 }
 
