@@ -72,13 +72,20 @@ SystemSpec collaJob(const Stage& stage, const std::string& name, const std::stri
   server.networkNamespace = stage.networkNamespace(0);
   spec.processes.push_back(std::move(server));
 
-  for (int rank = 0; rank < stage.np; ++rank) {
+  for (int number = 0; number < stage.np + stage.servers; ++number) {
+    const bool worker = number < stage.np;
+    const int rank = worker ? number : number - stage.np;
     job::Place place = placeOf(stage, rank);
+    place.servers = stage.servers;
+    if (!worker) {
+      place.role = Role::kServer;
+      place.localSize = stage.servers;
+    }
     place.jobId = store.jobId;
     place.store = store.address;
     place.secretHex = rendezvous::secretToHex(secret);
     ProcessSpec process;
-    process.name = fmt::format("{} rank {}", name, rank);
+    process.name = fmt::format("{} {} {}", name, worker ? "rank" : "server", rank);
     for (const auto& [variable, value] : job::toVariables(place)) {
       process.environment[variable] = value;
     }
@@ -89,7 +96,7 @@ SystemSpec collaJob(const Stage& stage, const std::string& name, const std::stri
           std::string(stage.veth == nullptr ? "lo" : VethPair::kInterface);
     }
     process.networkNamespace = stage.networkNamespace(rank);
-    work(rank, process);
+    work(number, process);
     spec.processes.push_back(std::move(process));
   }
   return spec;

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "bench/collectives.h"
+#include "bench/ps_command.h"
 #include "bench/train_command.h"
 #include "bench/units.h"
 #include "bench/words.h"
@@ -107,6 +108,7 @@ int benchCommand(const std::vector<std::string>& arguments) {
   std::function<int()> action;
   addCollectives(app, action);
   addTrain(app, action);
+  addPs(app, action);
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // As CLI11 wants them.
   try {
     app.parse(reversed);

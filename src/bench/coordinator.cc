@@ -11,6 +11,8 @@
 #include <functional>
 #include <sstream>
 
+#include "bench/machine.h"
+
 namespace colla::bench {
 namespace {
 
@@ -146,6 +148,15 @@ Result<std::vector<std::string>> Coordinator::ask(const std::string& name, const
     answers.push_back(rank.answer->size() > 3 ? rank.answer->substr(3) : "");
   }
   return answers;
+}
+
+Result<std::vector<ProcessMemory>> Coordinator::memory(const std::string& name) {
+  std::vector<ProcessMemory> all;
+  for (const Process& process : find(name)->processes) {
+    COLLA_TRY_ASSIGN(const std::size_t bytes, proportionalSetSize(process.pid()));
+    all.push_back({process.name(), bytes});
+  }
+  return all;
 }
 
 Result<std::string> Coordinator::run(const ProcessSpec& spec, Deadline deadline) {

@@ -11,6 +11,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <cstddef>
 #include <list>
 #include <memory>
 #include <optional>
@@ -30,6 +31,11 @@ struct SystemSpec {
   std::string name;
   int np = 0;
   std::vector<ProcessSpec> processes;
+};
+
+struct ProcessMemory {
+  std::string name;
+  std::size_t pssBytes = 0;
 };
 
 // SIGINT, SIGTERM and SIGHUP as something to read, as long as it lives.
@@ -71,6 +77,10 @@ class Coordinator {
   // "ok". An error names the system and the rank, with its last words.
   Result<std::vector<std::string>> ask(const std::string& system, const std::string& line,
                                        Deadline deadline);
+
+  // The proportional set size of each process of a system, by its name, in the order of its
+  // SystemSpec: also of those that are no agents.
+  Result<std::vector<ProcessMemory>> memory(const std::string& system);
 
   // Runs a program that is no agent to its end: its output, or an error with its last lines.
   Result<std::string> run(const ProcessSpec& spec, Deadline deadline);

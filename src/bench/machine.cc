@@ -52,6 +52,16 @@ std::size_t availableMemory() {
   return SIZE_MAX;  // Nobody says.
 }
 
+Result<std::size_t> proportionalSetSize(pid_t process) {
+  const std::string name = fmt::format("/proc/{}/smaps_rollup", process);
+  std::ifstream rollup(name);
+  for (std::string line; std::getline(rollup, line);) {
+    std::size_t kilobytes = 0;
+    if (std::sscanf(line.c_str(), "Pss: %zu kB", &kilobytes) == 1) return kilobytes * 1024;
+  }
+  return {StatusCode::kUnsupported, fmt::format("{} does not tell the memory of a process", name)};
+}
+
 void warnIfBusy() {
   const double cores = coresInUse();
   if (cores <= 0.25) return;

@@ -78,6 +78,12 @@ Scratch::~Scratch() {
   }
 }
 
+const std::string& Scratch::directoryFor(std::size_t bytes) const {
+  std::error_code error;
+  const auto space = std::filesystem::space(memoryDirectory_, error);
+  return !error && space.available > bytes + bytes / 4 ? memoryDirectory_ : directory_;
+}
+
 Result<std::string> Scratch::write(const std::string& file, std::string_view text) const {
   const std::string name = path(file);
   std::ofstream out(name, std::ios::binary);

@@ -33,6 +33,7 @@ struct Stage {
   int np = 2;
   Net net = Net::kShm;
   const VethPair* veth = nullptr;  // Where net is kVeth.
+  int servers = 0;                 // Parameter servers of a job of Colla's, on this host.
 
   // The place of a rank, for its process.
   int networkNamespace(int rank) const {
@@ -47,7 +48,8 @@ SystemSpec bareSystem(const Stage& stage, const BareMemory& memory);
 SystemSpec collaSystem(const Stage& stage, const SystemInfo& info);
 
 // The processes of a job of Colla's with stage.np ranks: the store and the ranks with their
-// variables. `work` says what a rank's process does.
+// variables. `work` says what a rank's process does; servers come behind the ranks, as np and
+// following.
 SystemSpec collaJob(const Stage& stage, const std::string& name, const std::string& transport,
                     const std::function<void(int rank, ProcessSpec& process)>& work);
 

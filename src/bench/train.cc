@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 
 #include "bench/benchmark.h"
 #include "bench/machine.h"
@@ -58,8 +57,8 @@ class Bench {
  private:
   Status measure(const TrainModel& model, std::vector<TrainMeasurement>& all) {
     const std::int64_t samples = samplesOf(model, options_);
-    const std::string path =
-        fmt::format("{}/{}", directoryFor(trainFileBytes(model, samples)), model.name);
+    const std::string path = fmt::format(
+        "{}/{}", coordinator_.scratch().directoryFor(trainFileBytes(model, samples)), model.name);
     progress_.show(fmt::format("make the data of {}", model.name));
     COLLA_TRY(writeTrainFiles(model, samples, path));
     TrainRunnerOptions how;
@@ -80,15 +79,6 @@ class Bench {
     }
     removeTrainFiles(path);  // Agents hold them until they get the next ones.
     return {};
-  }
-
-  // In memory, if that has room: what is on a disk is written out while others are measured.
-  std::string directoryFor(std::size_t bytes) const {
-    const Scratch& scratch = coordinator_.scratch();
-    std::error_code error;
-    const auto space = std::filesystem::space(scratch.memoryDirectory(), error);
-    const bool fits = !error && space.available > bytes + bytes / 4;
-    return fits ? scratch.memoryDirectory() : scratch.directory();
   }
 
   Status startPeer(const std::string& peer) {

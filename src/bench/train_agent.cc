@@ -1,23 +1,15 @@
 #include "bench/train_agent.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
-#include <cstdio>
 #include <exception>
-#include <fstream>
 #include <sstream>
+
+#include "bench/machine.h"
 
 namespace colla::bench {
 namespace {
-
-Result<std::size_t> proportionalSetSize() {
-  std::ifstream rollup("/proc/self/smaps_rollup");
-  for (std::string line; std::getline(rollup, line);) {
-    std::size_t kilobytes = 0;
-    if (std::sscanf(line.c_str(), "Pss: %zu kB", &kilobytes) == 1) return kilobytes * 1024;
-  }
-  return {StatusCode::kUnsupported, "this kernel has no /proc/self/smaps_rollup"};
-}
 
 Result<std::string> obey(Trainee& trainee, const std::string& line) {
   std::istringstream words(line);
@@ -31,7 +23,7 @@ Result<std::string> obey(Trainee& trainee, const std::string& line) {
     return std::string("ok");
   }
   if (verb == "memory") {
-    COLLA_TRY_ASSIGN(const std::size_t bytes, proportionalSetSize());
+    COLLA_TRY_ASSIGN(const std::size_t bytes, proportionalSetSize(getpid()));
     return fmt::format("ok {}", bytes);
   }
   long steps = 0;

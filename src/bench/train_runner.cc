@@ -63,12 +63,18 @@ class Runner {
   Status checkThatTheyAgree(const std::vector<Track>& tracks) const {
     std::map<int, std::vector<Track>> groups;
     for (const Track& track : tracks) {
+      if (track.system->asynchronous) continue;
       const bool apart = options_.batchStatistics || batch_.perWorker;
       groups[apart ? sharesOf(*track.system) : 1].push_back(track);
     }
     for (const auto& [shares, group] : groups) {
       const Status agree = checkLosses(results(group), options_.verifySteps);
       if (!agree.ok()) return agree.withContext(title_);
+    }
+    for (const Track& track : tracks) {
+      if (!track.system->asynchronous) continue;
+      const Status learned = checkLearned(results({track}).front(), results(tracks).front());
+      if (!learned.ok()) return learned.withContext(title_);
     }
     return {};
   }
@@ -184,6 +190,14 @@ Status checkLosses(const std::vector<TrainMeasurement>& measurements, int steps)
                         steps, m.system, m.loss, first.system, first.loss)};
   }
   return {};
+}
+
+Status checkLearned(const TrainMeasurement& one, const TrainMeasurement& other) {
+  constexpr double kWorse = 1.1;
+  if (one.loss <= kWorse * other.loss) return {};  // Written so that NaN fails.
+  return {StatusCode::kInternal,
+          fmt::format("the loss of {} is {:.6g}, far above the {:.6g} of {}: it does not learn",
+                      one.system, one.loss, other.loss, other.system)};
 }
 
 Result<std::vector<TrainMeasurement>> measureTraining(Coordinator& coordinator,

@@ -14,6 +14,8 @@ struct TrainSystem {
   int workers = 1;
   // The workers know nothing of each other: their rates add up.
   bool independent = false;
+  // Updates are made of whatever has come: its loss can't be that of others.
+  bool asynchronous = false;
 };
 
 // Colla's: the limit of two workers stands last.

@@ -72,6 +72,7 @@ OptimizerOptions optimizerFor(TrainData data, double rate) {
 
 struct ReplicaTrainee::Training {
   Training(Job& job, const MakeModel& model, const OptimizerOptions& optimizer,
+           const std::optional<ps::PolicyOptions>& policy,
            const std::shared_ptr<const Dataset>& data, std::int64_t batch, int slices, int slice)
       : order(valueOrThrow(data::Order::create({.samples = data->size(),
                                                 .batch = batch,
@@ -80,7 +81,8 @@ struct ReplicaTrainee::Training {
                                                 .shuffle = false}))),
         // A job of one worker knows no other slices than its own.
         samples(batch * job.size() / slices),
-        replica(job, valueOrThrow(SliceMap::even(job.size(), job.size())), model, optimizer, {}) {
+        replica(job, valueOrThrow(SliceMap::even(job.size(), job.size())), model, optimizer,
+                {.policy = policy}) {
     data::LoaderOptions loading;
     loading.slices = {slice, slice + 1};
     loader = valueOrThrow(data::Loader::create(data, order, loading));
@@ -102,12 +104,14 @@ struct ReplicaTrainee::Training {
   std::int64_t step = 0;
 };
 
-ReplicaTrainee::ReplicaTrainee(Job& job, const AgentPlace& place) : job_(job), place_(place) {}
+ReplicaTrainee::ReplicaTrainee(Job& job, const AgentPlace& place,
+                               std::optional<ps::PolicyOptions> policy)
+    : job_(job), place_(place), policy_(std::move(policy)) {}
 
 ReplicaTrainee::~ReplicaTrainee() = default;
 
 Status ReplicaTrainee::prepare(const TrainPoint& point) {
-  training_.reset();  // The old data goes before the new comes.
+  end(training_);  // The old data goes before the new comes.
   data_.reset();
   malloc_trim(0);  // What the model before took is not this one's.
   point_ = point;
@@ -126,15 +130,24 @@ Status ReplicaTrainee::prepare(const TrainPoint& point) {
 
 std::unique_ptr<ReplicaTrainee::Training> ReplicaTrainee::begin(std::int64_t batch, int slices,
                                                                 int slice) {
-  auto training = std::make_unique<Training>(job_, model_, optimizer_, data_, batch, slices, slice);
+  auto training =
+      std::make_unique<Training>(job_, model_, optimizer_, policy_, data_, batch, slices, slice);
   setWeights(training->replica.parameters(), weights_);
+  training->replica.start(0, {});
   return training;
 }
 
+void ReplicaTrainee::end(std::unique_ptr<Training>& training) {
+  if (training && training->replica.servers() != nullptr) training->replica.servers()->leave();
+  training.reset();
+}
+
 Result<double> ReplicaTrainee::verify(long steps) {
-  training_.reset();
+  end(training_);
   // Workers of their own have the whole batch here: their halves would give them other losses.
-  const double loss = begin(point_.batch, job_.size(), job_.rank())->train(steps);
+  auto first = begin(point_.batch, job_.size(), job_.rank());
+  const double loss = first->train(steps);
+  end(first);
   training_ = begin(point_.share * place_.np, place_.np, place_.rank);
   return loss;
 }

@@ -21,8 +21,8 @@ namespace colla::bench {
 class ReplicaTrainee : public Trainee {
  public:
   // Worker place.rank of place.np, each with its share of every batch. They are one job, or each is
-  // a job of its own.
-  ReplicaTrainee(Job& job, const AgentPlace& place);
+  // a job of its own. With a `policy` they have servers.
+  ReplicaTrainee(Job& job, const AgentPlace& place, std::optional<ps::PolicyOptions> policy);
   ~ReplicaTrainee() override;
 
   Status prepare(const TrainPoint& point) override;
@@ -36,11 +36,14 @@ class ReplicaTrainee : public Trainee {
 
   Job& job_;
   const AgentPlace place_;
+  const std::optional<ps::PolicyOptions> policy_;
   TrainPoint point_;
   MakeModel model_;
   OptimizerOptions optimizer_;
   std::shared_ptr<const Dataset> data_;
   Array weights_;
+  // Ends it: a server ends when all workers have left, and the next training begins with another.
+  void end(std::unique_ptr<Training>& training);
   std::unique_ptr<Training> training_;
 };
 

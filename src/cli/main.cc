@@ -49,6 +49,7 @@ void printOverview() {
       "  colla run -np 2 -- ./program          a program as two processes of one job\n"
       "  colla bench collectives               Colla beside Gloo and Open MPI\n"
       "  colla bench train                     Colla beside PyTorch\n"
+      "  colla bench ps                        Colla's servers beside MXNet's and TensorFlow's\n"
       "  colla COMMAND --help                  more about a command\n");
 }
 

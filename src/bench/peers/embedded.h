@@ -8,6 +8,8 @@ namespace colla::bench {
 
 extern const std::string_view kGlooAgent;
 extern const std::string_view kOpenMpiAgent;
+extern const std::string_view kMxnetAgent;
+extern const std::string_view kTfAgent;
 extern const std::string_view kTorchAgent;
 extern const std::string_view kTorchModels;  // Beside it, as torch_models.py.
 

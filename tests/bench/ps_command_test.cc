@@ -1,0 +1,131 @@
+// `colla bench ps` as users call it, with small data sets. Checks what comes out, never how fast.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class PsCommandTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = ::testing::TempDir() + "ps_command_test_" + std::to_string(getpid());
+    std::filesystem::create_directories(directory_ + "/tmp");
+  }
+  void TearDown() override {
+    EXPECT_TRUE(std::filesystem::is_empty(directory_ + "/tmp"));
+    std::filesystem::remove_all(directory_);
+  }
+
+  // The exit code.
+  int bench(const std::string& arguments, const std::string& environment = "") {
+    const std::string command = "cd '" + directory_ + "' && TMPDIR='" + directory_ + "/tmp' " +
+                                environment + " '" COLLA_BINARY "' bench ps " + arguments +
+                                " >out.txt 2>err.txt";
+    const int status = std::system(command.c_str());
+    out_ = text("out.txt");
+    error_ = text("err.txt");
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  nlohmann::json json() const { return nlohmann::json::parse(text("out.json"), nullptr, false); }
+  std::string text(const std::string& name) const {
+    std::ifstream in(directory_ + "/" + name);
+    std::stringstream all;
+    all << in.rdbuf();
+    return all.str();
+  }
+
+  std::string directory_;
+  std::string out_;
+  std::string error_;
+};
+
+constexpr auto kQuick = "--samples 400 --rounds 1 --seconds 0.01 --json out.json ";
+
+// Several models and batches: servers serve one training after another.
+TEST_F(PsCommandTest, TrainsWithAndWithoutServers) {
+  ASSERT_EQ(
+      bench(std::string(kQuick) + "--parts train --peers none --models lr,mlp --batch 20,100"), 0)
+      << error_;
+  std::map<std::string, int> systems;
+  std::map<std::string, double> losses;  // Of allreduce.
+  for (const auto& one : json()) {
+    const std::string system = one["system"];
+    const std::string point = one["model"].get<std::string>() + one["batch"].dump();
+    ++systems[system];
+    EXPECT_EQ(one["part"], "train");
+    EXPECT_GT(one["worker_pss_bytes"], 1'000'000) << one;
+    EXPECT_EQ(one.contains("server_pss_bytes"), system != "colla-2") << one;
+    // The same bits.
+    if (system == "colla-2") losses[point] = one["loss"];
+    if (system == "colla-ps-sync") EXPECT_EQ(one["loss"].get<double>(), losses[point]) << point;
+  }
+  for (const char* system : {"colla-2", "colla-ps-sync", "colla-ps-async"}) {
+    EXPECT_EQ(systems[system], 4) << system;
+    EXPECT_THAT(out_, HasSubstr(std::string("  ") + system + " "));
+  }
+}
+
+TEST_F(PsCommandTest, BothPartsInOneReport) {
+  ASSERT_EQ(bench(std::string(kQuick) + "--peers none --models softmax --batch 100 --workers 2 "
+                                        "--bytes 1M"),
+            0)
+      << error_;
+  EXPECT_THAT(out_,
+              AllOf(HasSubstr("colla-ps-sync"), HasSubstr("colla-push-2"), HasSubstr("of memory")));
+}
+
+// Only where an earlier run has installed them: tests install nothing.
+TEST_F(PsCommandTest, PeersTrainTheSame) {
+  ASSERT_EQ(bench(std::string(kQuick) + "--parts train --models lr,mlp --batch 100"), 0) << error_;
+  std::map<std::string, int> systems;
+  for (const auto& one : json()) ++systems[one["system"].get<std::string>()];
+  int there = 0;
+  for (const std::string peer : {"mxnet", "tf"}) {
+    const bool leftOut = error_.find(peer + " is left out") != std::string::npos;
+    EXPECT_EQ(systems[peer], leftOut ? 0 : 2) << error_;
+    if (!leftOut) ++there;
+  }
+  if (there == 0) GTEST_SKIP() << "no peer is installed: colla bench ps --peers mxnet,tf does it";
+}
+
+TEST_F(PsCommandTest, MissingPeersAreLeftOutWithALine) {
+  ASSERT_EQ(bench(std::string(kQuick) + "--parts train --models softmax --batch 100",
+                  "XDG_CACHE_HOME='" + directory_ + "/nothing'"),
+            0)
+      << error_;
+  EXPECT_THAT(error_, AllOf(HasSubstr("mxnet is left out"), HasSubstr("--peers mxnet installs it"),
+                            HasSubstr("tf is left out")));
+  EXPECT_FALSE(std::filesystem::exists(directory_ + "/nothing"));
+}
+
+TEST_F(PsCommandTest, PeerThatCannotBeInstalledIsAnError) {
+  EXPECT_EQ(bench("--parts train --peers mxnet",
+                  "XDG_CACHE_HOME='" + directory_ + "/c' COLLA_PEER_PYTHON=/nonexistent/python"),
+            1);
+  EXPECT_THAT(out_, IsEmpty());
+  EXPECT_THAT(error_, HasSubstr("mxnet: cannot make a Python environment"));
+}
+
+TEST_F(PsCommandTest, WrongCommandLinesAreUsageErrors) {
+  EXPECT_EQ(bench("--batch 33"), 2);
+  EXPECT_THAT(error_, HasSubstr("--batch 33 must be even"));
+  EXPECT_EQ(bench("--models deepfam"), 2);
+  EXPECT_EQ(bench("--peers horovod"), 2);
+  EXPECT_EQ(bench("--parts nothing"), 2);
+  EXPECT_EQ(bench("--workers 0"), 2);
+  EXPECT_EQ(bench("--bytes 1X"), 2);
+}
+
+}  // namespace
