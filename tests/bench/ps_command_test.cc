@@ -69,7 +69,9 @@ TEST_F(PsCommandTest, TrainsWithAndWithoutServers) {
     EXPECT_EQ(one.contains("server_pss_bytes"), system != "colla-2") << one;
     // The same bits.
     if (system == "colla-2") losses[point] = one["loss"];
-    if (system == "colla-ps-sync") EXPECT_EQ(one["loss"].get<double>(), losses[point]) << point;
+    if (system == "colla-ps-sync") {
+      EXPECT_EQ(one["loss"].get<double>(), losses[point]) << point;
+    }
   }
   for (const char* system : {"colla-2", "colla-ps-sync", "colla-ps-async"}) {
     EXPECT_EQ(systems[system], 4) << system;
