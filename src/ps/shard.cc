@@ -170,33 +170,49 @@ void Shard::updatePiece(const Terms& terms, Memory& memory, std::size_t offset, 
   rule_.apply<T>(update, values, sums, std::span(slots).first(memory.slots.size()));
 }
 
-void Shard::update(const Terms& terms, const Leaves& leavesOf, const RowLeaves& rowsOf) {
-  beginUpdate(terms);
+// Every piece that somebody has a value for: summed, chunk by chunk, for `use`; or, if it is only
+// to be copied, from the first who has it to `copies`.
+template <typename Use>
+void Shard::forEachSum(const Terms& terms, const Leaves& leavesOf, AlignedBytes Memory::*copies,
+                       const Use& use) {
   std::vector<const std::byte*> leaves(static_cast<std::size_t>(tree_.leaves()));
   for (const int number : ownBlocks_) {
     const Block& block = layout_.blocks()[number];
     Memory& memory = blocks_[number];
     leavesOf(number, leaves);
     for (const Piece& piece : block.pieces) {
-      const Entry& entry = layout_.entries()[piece.entry];
       if (!present(terms, piece)) continue;
+      const Entry& entry = layout_.entries()[piece.entry];
       const std::size_t offset = piece.offset - block.offset;
+      const std::size_t size = sizeOf(entry.type);
       if (entry.kind == Kind::kCopy) {
-        copyFirst(leaves, memory.values.bytes(), offset, piece.count * sizeOf(entry.type));
+        copyFirst(leaves, (memory.*copies).bytes(), offset, piece.count * size);
         continue;
       }
       foldPiece(block, piece, leaves, [&](std::size_t from, std::span<std::byte> sums) {
-        const std::size_t at = offset + from * sizeOf(entry.type);
-        if (isFloat64(entry.type)) {
-          updatePiece<double>(terms, memory, at, piece,
-                              elements<double>(sums, 0, sums.size() / sizeof(double)));
-        } else {
-          updatePiece<float>(terms, memory, at, piece,
-                             elements<float>(sums, 0, sums.size() / sizeof(float)));
-        }
+        use(memory, piece, from, offset + from * size, sums);
       });
     }
   }
+}
+
+// Sums that begin `offset` bytes into the memory of piece's block.
+void Shard::updateSums(const Terms& terms, Memory& memory, const Piece& piece, std::size_t offset,
+                       std::span<std::byte> sums) {
+  if (isFloat64(layout_.entries()[piece.entry].type)) {
+    updatePiece<double>(terms, memory, offset, piece,
+                        elements<double>(sums, 0, sums.size() / sizeof(double)));
+  } else {
+    updatePiece<float>(terms, memory, offset, piece,
+                       elements<float>(sums, 0, sums.size() / sizeof(float)));
+  }
+}
+
+void Shard::update(const Terms& terms, const Leaves& leavesOf, const RowLeaves& rowsOf) {
+  beginUpdate(terms);
+  forEachSum(terms, leavesOf, &Memory::values,
+             [&](Memory& memory, const Piece& piece, std::size_t /*from*/, std::size_t offset,
+                 std::span<std::byte> sums) { updateSums(terms, memory, piece, offset, sums); });
   for (const int number : ownPartitions_) {
     foldTable(number, rowsOf);
     applyRows(terms, number);
@@ -212,29 +228,20 @@ void Shard::foldTable(int number, const RowLeaves& rowsOf) {
 
 Squares Shard::sum(const Terms& terms, const Leaves& leavesOf, const RowLeaves& rowsOf) {
   Squares squares;
-  std::vector<const std::byte*> leaves(static_cast<std::size_t>(tree_.leaves()));
   for (const int number : ownBlocks_) {
-    const Block& block = layout_.blocks()[number];
     Memory& memory = blocks_[number];
-    if (memory.sums.bytes().empty()) memory.sums = AlignedBytes(block.bytes);
-    leavesOf(number, leaves);
-    for (const Piece& piece : block.pieces) {
-      const Entry& entry = layout_.entries()[piece.entry];
-      if (!present(terms, piece)) continue;
-      const std::size_t offset = piece.offset - block.offset;
-      if (entry.kind == Kind::kCopy) {
-        copyFirst(leaves, memory.sums.bytes(), offset, piece.count * sizeOf(entry.type));
-        continue;
-      }
-      foldPiece(block, piece, leaves, [&](std::size_t from, std::span<std::byte> sums) {
-        std::memcpy(memory.sums.bytes().data() + offset + from * sizeOf(entry.type), sums.data(),
-                    sums.size());
-        if (entry.kind != Kind::kParameter) return;
-        squares.add(piece.entry, piece.begin + from,
-                    isFloat64(entry.type) ? sumOfSquares<double>(sums) : sumOfSquares<float>(sums));
-      });
-    }
+    if (memory.sums.bytes().empty()) memory.sums = AlignedBytes(layout_.blocks()[number].bytes);
   }
+  forEachSum(terms, leavesOf, &Memory::sums,
+             [&](Memory& memory, const Piece& piece, std::size_t from, std::size_t offset,
+                 std::span<std::byte> sums) {
+               std::memcpy(memory.sums.bytes().data() + offset, sums.data(), sums.size());
+               const Entry& entry = layout_.entries()[piece.entry];
+               if (entry.kind != Kind::kParameter) return;
+               squares.add(
+                   piece.entry, piece.begin + from,
+                   isFloat64(entry.type) ? sumOfSquares<double>(sums) : sumOfSquares<float>(sums));
+             });
   for (const int number : ownPartitions_) {
     foldTable(number, rowsOf);
     const Partition& part = layout_.partitions()[number];
@@ -255,18 +262,16 @@ void Shard::applySums(const Terms& terms) {
     const Block& block = layout_.blocks()[number];
     Memory& memory = blocks_[number];
     for (const Piece& piece : block.pieces) {
-      const Entry& entry = layout_.entries()[piece.entry];
       if (!present(terms, piece)) continue;
+      const Entry& entry = layout_.entries()[piece.entry];
       const std::size_t offset = piece.offset - block.offset;
+      const std::span<std::byte> sums =
+          memory.sums.bytes().subspan(offset, piece.count * sizeOf(entry.type));
       if (entry.kind == Kind::kCopy) {
-        std::memcpy(memory.values.bytes().data() + offset, memory.sums.bytes().data() + offset,
-                    piece.count * sizeOf(entry.type));
-      } else if (isFloat64(entry.type)) {
-        updatePiece<double>(terms, memory, offset, piece,
-                            elements<double>(memory.sums.bytes(), offset, piece.count));
+        std::ranges::copy(sums,
+                          memory.values.bytes().begin() + static_cast<std::ptrdiff_t>(offset));
       } else {
-        updatePiece<float>(terms, memory, offset, piece,
-                           elements<float>(memory.sums.bytes(), offset, piece.count));
+        updateSums(terms, memory, piece, offset, sums);
       }
     }
   }

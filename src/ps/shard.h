@@ -89,6 +89,11 @@ class Shard {
   template <typename T>
   void updatePiece(const Terms& terms, Memory& memory, std::size_t offset, const Piece& piece,
                    std::span<const T> sums);
+  void updateSums(const Terms& terms, Memory& memory, const Piece& piece, std::size_t offset,
+                  std::span<std::byte> sums);
+  template <typename Use>
+  void forEachSum(const Terms& terms, const Leaves& leaves, AlignedBytes Memory::*copies,
+                  const Use& use);
   template <typename Use>
   void foldPiece(const Block& block, const Piece& piece, std::span<const std::byte*> leaves,
                  const Use& use);

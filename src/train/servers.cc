@@ -267,7 +267,7 @@ std::span<std::byte* const> Servers::buffersOf(int entry) {
   return pointers_;
 }
 
-// One slice's values. A block whose last slice is in leaves at once.
+// One slice's values.
 void Servers::add(int entry, const void* values) {
   const ps::Entry& e = client_->layout().entries()[entry];
   if (e.kind == ps::Kind::kCopy) {
@@ -278,6 +278,11 @@ void Servers::add(int entry, const void* values) {
     (e.type == DataType::kFloat64 ? doubles_ : floats_)
         .add(*slice_, buffersOf(entry), values, e.count());
   }
+  hasValue(entry);
+}
+
+// A block whose last slice is in leaves at once.
+void Servers::hasValue(int entry) {
   seen_[entry] = true;
   if (*slice_ + 1 < range_.end) return;
   for (const int block : blocksOf_[entry]) {
@@ -291,11 +296,7 @@ void Servers::addZeros(int entry) {
     (e.type == DataType::kFloat64 ? doubles_ : floats_)
         .addZeros(*slice_, buffersOf(entry), e.count());
   }
-  seen_[entry] = true;
-  if (*slice_ + 1 < range_.end) return;
-  for (const int block : blocksOf_[entry]) {
-    if (--missing_[block] == 0) client_->push(block);
-  }
+  hasValue(entry);
 }
 
 void Servers::addBuffer(int buffer, const torch::Tensor& value, bool changed) {

@@ -101,6 +101,7 @@ class Servers final : public RowSource {
   void takeRows(int table, const torch::Tensor& gradient);
   void add(int entry, const void* values);
   void addZeros(int entry);
+  void hasValue(int entry);
   std::span<std::byte* const> buffersOf(int entry);
   std::string slotName(int entry, int slot) const;
   int firstTable() const { return static_cast<int>(tensors_.parameters.size()); }

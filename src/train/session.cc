@@ -263,6 +263,11 @@ Summary Session::run() {
   std::optional<Outcome> test;
   std::int64_t tested = -1;  // The step that `test` is of.
   std::int64_t step = first_;
+  const auto evaluateNow = [&] {
+    test = evaluate();
+    tested = step;
+    if (recorder_) recorder_->evaluation(step, replica_->shown(*test));
+  };
   const auto begin = SteadyClock::now();
   bool inSection = false;
   while (!done(feed, step) && !summary.interrupted) {
@@ -308,21 +313,10 @@ Summary Session::run() {
     const bool last = done(feed, step);
     const bool due =
         options.evalEvery > 0 ? before / options.evalEvery != step / options.evalEvery : ends;
-    // Where workers don't go in step, worker 0 evaluates; the last time when all have ended.
-    const bool mine = exact() ? true : records() && !last;
-    if (test_ && (due || last) && !summary.interrupted && mine) {
-      test = evaluate();
-      tested = step;
-      if (recorder_) recorder_->evaluation(step, replica_->shown(*test));
-    }
-    if (last && !summary.interrupted) {
-      awaitOthers(step);
-      if (test_ && !exact() && records()) {
-        test = evaluate();
-        tested = step;
-        if (recorder_) recorder_->evaluation(step, replica_->shown(*test));
-      }
-    }
+    if (last && !summary.interrupted) awaitOthers(step);
+    // Where workers don't go in step, worker 0 evaluates for all.
+    const bool evaluates = test_ && (exact() || records());
+    if (evaluates && (due || last) && !summary.interrupted) evaluateNow();
     if (ends) {
       if (recorder_) {
         const std::optional<Outcome> fresh =

@@ -54,11 +54,15 @@ auto caught(const Body& body) -> Result<decltype(body())> {
 
 // Worker 0 says for all what the bits depend on.
 void announce(const Task& task, const train::RunPlan& plan, const Job& job) {
-  log::info("{}: strategy {}, {} worker{}, {} slice{}, seed {}, {} thread{} per slice, batch {}{}",
-            task.name, toString(plan.strategy), job.size(), job.size() == 1 ? "" : "s",
-            job.slices(), job.slices() == 1 ? "" : "s", plan.seed, job.threads(),
-            job.threads() == 1 ? "" : "s", plan.batch,
-            plan.resumeStep ? fmt::format(", resuming from step {}", *plan.resumeStep) : "");
+  const std::string servers = job.servers() == 0 ? ""
+                                                 : fmt::format(", {} server{}", job.servers(),
+                                                               job.servers() == 1 ? "" : "s");
+  log::info(
+      "{}: strategy {}, {} worker{}{}, {} slice{}, seed {}, {} thread{} per slice, batch {}{}",
+      task.name, toString(plan.strategy), job.size(), job.size() == 1 ? "" : "s", servers,
+      job.slices(), job.slices() == 1 ? "" : "s", plan.seed, job.threads(),
+      job.threads() == 1 ? "" : "s", plan.batch,
+      plan.resumeStep ? fmt::format(", resuming from step {}", *plan.resumeStep) : "");
 }
 
 // A process that is a server: it trains nothing, and ends with the workers.
