@@ -21,7 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kStartLimit = 120s;
+constexpr auto kStartLimit = 300s;  // A busy machine takes minutes to import the peers.
 
 std::int64_t samplesOf(const TrainModel& model, const PsBenchOptions& options) {
   return options.samples > 0 ? options.samples : model.samples;
