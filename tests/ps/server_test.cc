@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <future>
+#include <latch>
 #include <numeric>
 #include <random>
 
@@ -404,6 +405,7 @@ TEST(BackupTest, TheFirstOnesMakeTheStepAndTheRestIsDropped) {
   std::promise<void> twoAreThrough;
   std::atomic<int> through = 0;
   auto through2 = twoAreThrough.get_future().share();
+  std::latch begun(3);
   crew.run([&](int rank) {
     auto client = Client::connect(crew.client(rank), declaration);
     ASSERT_TRUE(client.ok()) << client.status();
@@ -412,6 +414,7 @@ TEST(BackupTest, TheFirstOnesMakeTheStepAndTheRestIsDropped) {
       ASSERT_TRUE((*client)->start(0, std::vector<std::int64_t>{0}).ok());
     }
     ASSERT_TRUE((*client)->begin().ok());
+    begun.arrive_and_wait();  // All start from the same parameters.
     if (rank == 2) through2.wait();
     const auto gradient = reinterpret_cast<float*>((*client)->partial(0).data());
     std::fill_n(gradient, 4, static_cast<float>(rank + 1) / 3);  // Weighted by a third.
@@ -440,6 +443,7 @@ TEST(AsyncTest, AppliesAsTheyComeAndCountsStaleness) {
   declaration.policy.consistency = Consistency::kAsync;
   std::promise<void> first;
   auto firstIsThrough = first.get_future().share();
+  std::latch begun(2);
   crew.run([&](int rank) {
     auto client = Client::connect(crew.client(rank), declaration);
     ASSERT_TRUE(client.ok()) << client.status();
@@ -449,6 +453,7 @@ TEST(AsyncTest, AppliesAsTheyComeAndCountsStaleness) {
     }
     auto turn = (*client)->begin();
     ASSERT_TRUE(turn.ok());
+    begun.arrive_and_wait();  // Both start from the same parameters.
     if (rank == 1) firstIsThrough.wait();
     const int steps = rank == 0 ? 3 : 1;
     for (int i = 0; i < steps; ++i) {
