@@ -1,6 +1,6 @@
 #include "parameter_server.h"
 
-#include "ps/server.h"
+#include "colla/table.h"
 
 namespace colla::bench {
 
@@ -13,16 +13,7 @@ std::optional<ps::PolicyOptions> policyOf(Strategy strategy, int workers) {
 }
 
 Status serveParameters(Job& job) {
-  const int workers = static_cast<int>(job.names().size()) - job.servers();
-  while (true) {
-    ps::Server server({.transport = job.transport(),
-                       .rank = job.rank(),
-                       .servers = job.servers(),
-                       .workers = workers,
-                       .names = job.names(),
-                       .timeout = job.timeout()});
-    COLLA_TRY(server.run());
-  }
+  while (true) COLLA_TRY(serve(job));
 }
 
 }  // namespace colla::bench

@@ -21,6 +21,14 @@ std::vector<std::byte> copyOf(std::span<const std::byte> bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
+// The same of every server.
+std::vector<Channel::Expected> askAll(std::span<const std::unique_ptr<Channel>> servers,
+                                      const Ask& ask, const std::vector<std::byte>& payload = {}) {
+  std::vector<Channel::Expected> expected;
+  for (const auto& server : servers) expected.push_back({server.get(), server->ask(ask, payload)});
+  return expected;
+}
+
 Turn turnOf(const Answer& answer) {
   return {answer.step,      answer.late,   answer.dropped != 0,
           answer.stop != 0, answer.behind, answer.scale};
@@ -82,23 +90,16 @@ Status Client::allocate(int partials) {
 
 Status Client::attach() {
   const std::string text = encode(declaration_);
-  std::vector<Channel::Expected> expected;
-  for (const auto& server : servers_) {
-    expected.push_back({server.get(), server->ask({.topic = Topic::kDeclare},
-                                                  copyOf(std::as_bytes(std::span(text))))});
-  }
-  COLLA_TRY(Channel::wait(expected, deadline()).status());
+  const auto declared =
+      askAll(servers_, {.topic = Topic::kDeclare}, copyOf(std::as_bytes(std::span(text))));
+  COLLA_TRY(Channel::wait(declared, deadline()).status());
   if (shared_ == nullptr) return {};
   std::vector<transport::Place> places;
   for (const Memory& memory : areas_) places.push_back(shared_->find(memory.bytes));
   ByteWriter writer;
   writer.putAll(std::span<const transport::Place>(places));
-  const std::vector<std::byte> payload = writer.take();
-  expected.clear();
-  for (const auto& server : servers_) {
-    expected.push_back({server.get(), server->ask({.topic = Topic::kAttach}, payload)});
-  }
-  return Channel::wait(expected, deadline()).status();
+  const auto attached = askAll(servers_, {.topic = Topic::kAttach}, writer.take());
+  return Channel::wait(attached, deadline()).status();
 }
 
 Status Client::fill(int block, int slot, std::span<const std::byte> bytes) {
@@ -126,27 +127,17 @@ Status Client::start(std::int64_t step, std::span<const std::int64_t> steps) {
   ByteWriter writer;
   writer.putAll(steps);
   const std::vector<std::byte> payload = writer.take();
-  std::vector<Channel::Expected> expected;
-  for (const auto& server : servers_) {
-    expected.push_back(
-        {server.get(), server->ask({.topic = Topic::kStart, .step = step}, payload)});
-  }
+  const auto expected = askAll(servers_, {.topic = Topic::kStart, .step = step}, payload);
   return Channel::wait(expected, deadline()).status();
 }
 
 Result<Turn> Client::begin() {
-  std::vector<Channel::Expected> expected;
-  for (const auto& server : servers_) {
-    expected.push_back({server.get(), server->ask({.topic = Topic::kBegin})});
-  }
+  const auto expected = askAll(servers_, {.topic = Topic::kBegin});
   return parametersFrom(expected, deadline());
 }
 
 Result<Turn> Client::waitForOthers() {
-  std::vector<Channel::Expected> expected;
-  for (const auto& server : servers_) {
-    expected.push_back({server.get(), server->ask({.topic = Topic::kOthers})});
-  }
+  const auto expected = askAll(servers_, {.topic = Topic::kOthers});
   return parametersFrom(expected, Deadline::never());
 }
 
@@ -195,11 +186,7 @@ void Client::pushRows(int entry, std::span<const collective::Rows> leaves) {
 
 Result<Turn> Client::finish(const Finish& finish) {
   const std::vector<std::byte> payload = encode(finish);
-  std::vector<Channel::Expected> expected;
-  for (const auto& server : servers_) {
-    expected.push_back(
-        {server.get(), server->ask({.topic = Topic::kFinish, .step = step_}, payload)});
-  }
+  const auto expected = askAll(servers_, {.topic = Topic::kFinish, .step = step_}, payload);
   auto turn = parametersFrom(expected, deadline());
   if (sender_) sender_->finish();  // The servers have what was pushed, or want it no more.
   return turn;
@@ -267,10 +254,7 @@ Result<Statistics> Client::statistics() {
 }
 
 Status Client::leave() {
-  std::vector<Channel::Expected> expected;
-  for (const auto& server : servers_) {
-    expected.push_back({server.get(), server->ask({.topic = Topic::kLeave})});
-  }
+  const auto expected = askAll(servers_, {.topic = Topic::kLeave});
   return Channel::wait(expected, deadline()).status();
 }
 

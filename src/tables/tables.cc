@@ -12,6 +12,7 @@
 #include "collective/rows.h"
 #include "ps/client.h"
 #include "ps/server.h"
+#include "tables/client_options.h"
 
 namespace colla {
 namespace {
@@ -57,7 +58,6 @@ struct Tables::State {
   std::unique_ptr<ps::Client> client;
   std::vector<std::unique_ptr<Table>> tables;
   std::int64_t behind = 0;
-  bool left = false;
 };
 
 Table::Table(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -148,13 +148,7 @@ Result<std::unique_ptr<Tables>> Tables::open(Job& job, std::vector<TableOptions>
   declaration.policy = {
       .consistency = ps::Consistency::kSsp, .workers = job.size(), .staleness = options.staleness};
   for (int worker = 0; worker <= job.size(); ++worker) declaration.firstSlices.push_back(worker);
-  COLLA_TRY_ASSIGN(auto client, ps::Client::connect({.transport = job.transport(),
-                                                     .rank = job.rank(),
-                                                     .workers = job.size(),
-                                                     .servers = job.servers(),
-                                                     .names = job.names(),
-                                                     .timeout = job.timeout()},
-                                                    declaration));
+  COLLA_TRY_ASSIGN(auto client, ps::Client::connect(clientOptions(job), declaration));
   auto state = std::make_unique<State>();
   for (std::size_t i = 0; i < tables.size(); ++i) {
     auto table = std::make_unique<Table::State>();

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "checkpoint/restore.h"
 #include "colla/error.h"
+#include "tables/client_options.h"
 #include "train/tensors.h"
 
 namespace colla::train {
@@ -43,15 +44,6 @@ std::vector<std::size_t> widthsOf(std::span<const Parameter> tables) {
     widths.push_back(static_cast<std::size_t>(table.tensor.numel() / table.tensor.size(0)));
   }
   return widths;
-}
-
-ps::ClientOptions clientOptions(Job& job) {
-  return {.transport = job.transport(),
-          .rank = job.rank(),
-          .workers = job.size(),
-          .servers = job.servers(),
-          .names = job.names(),
-          .timeout = job.timeout()};
 }
 
 }  // namespace
