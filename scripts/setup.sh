@@ -161,6 +161,8 @@ build() {
   [[ -n $torch ]] || for torch in "$venv"/lib/python3*/site-packages/torch/share/cmake/Torch; do :; done
   local arguments=(-S "$root" -B "$directory" -G Ninja --no-warn-unused-cli
     -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER_LAUNCHER=ccache "-DTorch_DIR=$torch" "$@")
+  # A libtorch of the user's own need not be a Python's.
+  [[ -n ${Torch_DIR:-} ]] || arguments+=(-DCOLLA_PYTHON=ON "-DPython_EXECUTABLE=$venv/bin/python")
   local stamp=$directory/.configured
   if [[ ! -e $stamp || ! -e $directory/build.ninja || $(<"$stamp") != "${arguments[*]}" ]]; then
     # Nothing of another place, compiler or choice may stay; objects do, and ccache has the rest.

@@ -1,0 +1,15 @@
+# Torch_DIR, where the user has not set it: of the torch that this Python has.
+#
+# pip builds in an environment of its own that has no torch. `-E` leaves that environment, so the one
+# that is found is the one that the extension will run with.
+if(NOT Torch_DIR)
+  execute_process(
+    COMMAND ${Python_EXECUTABLE} -E -c
+      "import importlib.util as u; spec = u.find_spec('torch'); print(spec.submodule_search_locations[0] if spec else '')"
+    OUTPUT_VARIABLE torch OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(NOT torch)
+    message(FATAL_ERROR "${Python_EXECUTABLE} has no torch: install it first, with "
+      "pip install torch==2.13.0 (a CPU wheel is enough)")
+  endif()
+  set(Torch_DIR ${torch}/share/cmake/Torch)
+endif()

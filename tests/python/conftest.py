@@ -1,0 +1,30 @@
+"""What the tests of the Python package share."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+COLLA = ROOT / "build" / "bin" / "colla"
+
+
+@pytest.fixture
+def run_ranks(tmp_path):
+    """Runs a script's text as a job of `np` workers and returns the finished process.
+
+    The job ends by itself after `timeout` seconds, so that nothing is left behind.
+    """
+
+    def run(script: str, np: int = 2, *, flags: tuple[str, ...] = (), timeout: int = 120):
+        path = tmp_path / "script.py"
+        path.write_text(script)
+        return subprocess.run(
+            [COLLA, "run", "-np", str(np), "--timeout", str(timeout), *flags, "--", sys.executable, path],
+            capture_output=True,
+            text=True,
+            timeout=timeout + 30,
+        )
+
+    return run
