@@ -13,6 +13,7 @@ int dataCommand(const Arguments& arguments);
 int demoCommand(const Arguments& arguments);
 int evalCommand(const Arguments& arguments);
 int exportCommand(const Arguments& arguments);
+int horovodrunCommand(const Arguments& arguments);
 int inspectCommand(const Arguments& arguments);
 int modelsCommand(const Arguments& arguments);
 int predictCommand(const Arguments& arguments);

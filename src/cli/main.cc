@@ -25,6 +25,7 @@ constexpr std::array kCommands = {
     Command{"demo", "train with every strategy, and prove that the bits are equal", demoCommand},
     Command{"eval", "evaluate a checkpoint", evalCommand},
     Command{"export", "write a checkpoint's model as one file, for Python", exportCommand},
+    Command{"horovodrun", "start a program with horovodrun's flags", horovodrunCommand},
     Command{"inspect", "show what is in a checkpoint", inspectCommand},
     Command{"models", "list the models there are", modelsCommand},
     Command{"predict", "say what a trained model makes of each sample", predictCommand},

@@ -1,0 +1,87 @@
+"""Distributed training with PyTorch: Horovod's API.
+
+    import colla.torch as hvd
+
+    hvd.init()
+    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+
+Start it with ``colla run -np 2 -- python train.py``, mpirun, srun or torchrun; by itself it is a job of one.
+"""
+
+from colla.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+from colla.torch import elastic
+from colla.torch._autograd import (
+    allgather,
+    allreduce,
+    alltoall,
+    broadcast,
+    grouped_allgather,
+    grouped_allreduce,
+    grouped_reducescatter,
+    reducescatter,
+)
+from colla.torch._world import (
+    ccl_built,
+    cross_rank,
+    cross_size,
+    cuda_built,
+    ddl_built,
+    gloo_built,
+    gloo_enabled,
+    init,
+    is_homogeneous,
+    is_initialized,
+    local_rank,
+    local_size,
+    mpi_built,
+    mpi_enabled,
+    mpi_threads_supported,
+    nccl_built,
+    rank,
+    rocm_built,
+    shutdown,
+    size,
+    start_timeline,
+    stop_timeline,
+)
+from colla.torch.compression import Compression
+from colla.torch.functions import (
+    allgather_object,
+    broadcast_object,
+    broadcast_optimizer_state,
+    broadcast_parameters,
+)
+from colla.torch.ops import (
+    Adasum,
+    Average,
+    Max,
+    Min,
+    Product,
+    Sum,
+    allgather_async,
+    allreduce_,
+    allreduce_async,
+    allreduce_async_,
+    alltoall_async,
+    barrier,
+    broadcast_,
+    broadcast_async,
+    broadcast_async_,
+    grouped_allgather_async,
+    grouped_allreduce_,
+    grouped_allreduce_async,
+    grouped_allreduce_async_,
+    grouped_reducescatter_async,
+    join,
+    poll,
+    reducescatter_async,
+    sparse_allreduce_async,
+    synchronize,
+)
+from colla.torch.optimizer import DistributedOptimizer
+from colla.torch.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from colla.torch.sync_batch_norm import SyncBatchNorm
+
+__all__ = [name for name in dir() if not name.startswith("_")]

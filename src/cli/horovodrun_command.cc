@@ -1,0 +1,168 @@
+// `colla horovodrun`: what horovodrun's flags ask for, done by `colla run`.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <fstream>
+#include <sstream>
+
+#include "base/command_line.h"
+#include "base/config.h"
+#include "commands.h"
+#include "job/this_host.h"
+#include "launch/run.h"
+
+namespace colla::cli {
+namespace {
+
+constexpr char kName[] = "colla horovodrun";
+
+struct Host {
+  std::string name;
+  int slots = 1;
+};
+
+Result<int> parseSlots(std::string_view text, std::string_view where) {
+  int slots = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
+  if (error != std::errc() || end != text.data() + text.size() || slots < 1) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("{}: a host has a number of slots above 0, not \"{}\"", where, text)};
+  }
+  return slots;
+}
+
+// "a:2,b:4"; a host without a number has one slot.
+Result<std::vector<Host>> parseHosts(const std::string& text) {
+  std::vector<Host> hosts;
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) {
+    const auto colon = word.rfind(':');
+    Host host{.name = word.substr(0, colon)};
+    if (colon != std::string::npos) {
+      COLLA_TRY_ASSIGN(host.slots, parseSlots(word.substr(colon + 1), "-H " + text));
+    }
+    if (host.name.empty()) {
+      return {StatusCode::kInvalidArgument,
+              fmt::format("-H takes HOST:SLOTS,HOST:SLOTS, not \"{}\"", text)};
+    }
+    hosts.push_back(std::move(host));
+  }
+  return hosts;
+}
+
+// Lines of "host slots=4".
+Result<std::vector<Host>> readHostFile(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return {StatusCode::kNotFound, fmt::format("can't read the host file {}", path)};
+  std::vector<Host> hosts;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    Host host;
+    if (!(words >> host.name)) continue;
+    for (std::string word; words >> word;) {
+      if (!word.starts_with("slots=")) {
+        return {StatusCode::kInvalidArgument,
+                fmt::format("{}: lines are HOST slots=N, not \"{}\"", path, line)};
+      }
+      COLLA_TRY_ASSIGN(host.slots, parseSlots(std::string_view(word).substr(6), path));
+    }
+    hosts.push_back(std::move(host));
+  }
+  return hosts;
+}
+
+// How many processes `hosts` has place for, all of which must be this one.
+Result<int> slotsHere(const std::vector<Host>& hosts) {
+  int slots = 0;
+  const auto thisHost = job::ThisHost::real();
+  for (const Host& host : hosts) {
+    if (!job::isLoopback(host.name) && !thisHost.is(host.name)) {
+      return {StatusCode::kUnsupported,
+              fmt::format("host {} is not this one: other hosts can't be reached yet; start the "
+                          "program there with mpirun, srun or torchrun",
+                          host.name)};
+    }
+    slots += host.slots;
+  }
+  return slots;
+}
+
+}  // namespace
+
+int horovodrunCommand(const Arguments& arguments) {
+  CLI::App app(
+      "Starts a program as the workers of one job, with horovodrun's flags:\n"
+      "colla horovodrun -np N [-H HOSTS] [flags] PROGRAM [arguments]",
+      kName);
+  app.footer("What each flag sets is also a flag of `colla run`, which has more.\n");
+  launch::RunOptions options;
+  options.name = kName;
+  options.workers = 0;
+  std::string hostList, hostFile, interfaces, timeline, startTimeout, warning, shutdown, fusion;
+  double cycle = -1;
+  int port = 0;
+  bool verbose = false, noStallCheck = false, gloo = false, mpi = false;
+  app.add_option("-n,--np,--num-proc", options.workers,
+                 "workers; also -np N. By default as many as the hosts have slots");
+  app.add_option("-H,--hosts", hostList, "HOST:SLOTS,… ; only this host, for now");
+  app.add_option("--hostfile", hostFile, "file with lines of HOST slots=N");
+  app.add_option("-p,--ssh-port", port, "is accepted: there are no hosts to reach by ssh yet");
+  app.add_option("--network-interfaces,--network-interface", interfaces,
+                 "network interface to listen on; of several, the first (interface)");
+  app.add_option("--start-timeout", startTimeout, "seconds to wait for all (start_timeout)");
+  app.add_flag("--verbose", verbose, "say more (log)");
+  app.add_option("--timeline-filename", timeline, "file for a trace (timeline)");
+  app.add_flag("--no-stall-check", noStallCheck, "report no stalls (stall_warning)");
+  app.add_option("--stall-check-warning-time-seconds", warning,
+                 "seconds after which a stall is reported (stall_warning)");
+  app.add_option("--stall-check-shutdown-time-seconds", shutdown,
+                 "seconds after which a stall ends the job (stall_shutdown)");
+  app.add_option("--fusion-threshold-mb", fusion, "MiB that travel together (fusion_mb)");
+  app.add_option("--cycle-time-ms", cycle, "how long operations wait for others (cycle_us)");
+  app.add_flag("--gloo,--use-gloo", gloo, "is accepted: Colla has a transport of its own");
+  app.add_flag("--mpi,--use-mpi", mpi, "is accepted: Colla has a transport of its own");
+
+  Arguments flags = arguments;
+  options.command = takeCommand(app, flags);
+  if (const auto exitCode = parse(app, flags)) return *exitCode;
+
+  if (!hostList.empty() && !hostFile.empty()) {
+    return usageError(kName, "-H and --hostfile say the same: give one of them");
+  }
+  if (!hostList.empty() || !hostFile.empty()) {
+    const auto hosts = hostFile.empty() ? parseHosts(hostList) : readHostFile(hostFile);
+    if (!hosts.ok()) return usageError(kName, hosts.status().message());
+    const auto slots = slotsHere(*hosts);
+    if (!slots.ok()) return usageError(kName, slots.status().message());
+    if (app.count("--np") == 0) options.workers = *slots;
+    if (options.workers > *slots) {
+      return usageError(kName, fmt::format("-np is {}, but the hosts have {} slots",
+                                           options.workers, *slots));
+    }
+  } else if (app.count("--np") == 0) {
+    return usageError(kName, "--np is required, or hosts with -H or --hostfile");
+  }
+
+  std::map<std::string, std::string> settings;
+  const auto set = [&](const char* name, const std::string& value) {
+    if (!value.empty()) settings[name] = value;
+  };
+  set("interface", interfaces.substr(0, interfaces.find(',')));
+  set("start_timeout", startTimeout);
+  set("timeline", timeline);
+  set("stall_warning", noStallCheck ? "0" : warning);
+  set("stall_shutdown", shutdown);
+  set("fusion_mb", fusion);
+  if (cycle >= 0) set("cycle_us", fmt::format("{:.0f}", cycle * 1000));
+  if (verbose) set("log", "debug");
+  if (gloo || mpi) {
+    fmt::print(stderr, "{}: {} is not needed: Colla has a transport of its own\n", kName,
+               gloo ? "--gloo" : "--mpi");
+  }
+  auto config = Config::fromEnvironment(settings);
+  if (!config.ok()) return usageError(kName, config.status().message());
+  options.config = *std::move(config);
+  return launch::run(options);
+}
+
+}  // namespace colla::cli
