@@ -21,6 +21,10 @@ enum class Kind : std::uint8_t {
   kAlltoall,
   kReducescatter,
   kBarrier,
+  // What Exchange::join(), addSet() and removeSet() ask for; not for submit().
+  kJoin,
+  kAddSet,
+  kRemoveSet,
 };
 
 // An average of integers divides their sum by the number of members and drops the rest. kBool has
