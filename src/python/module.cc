@@ -4,9 +4,11 @@
 #include <torch/version.h>
 
 #include "base/version.h"
+#include "parts.h"
 
 PYBIND11_MODULE(_core, module) {
   module.attr("version") = colla::version();
   // Types of torch are handed over as they are in memory: another version has others.
   module.attr("torch_version") = TORCH_VERSION;
+  colla::python::bindC10d(module);
 }

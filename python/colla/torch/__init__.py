@@ -1,0 +1,3 @@
+"""Distributed training with PyTorch."""
+
+from colla.torch import _backend as _backend
