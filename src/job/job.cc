@@ -92,17 +92,23 @@ Result<GroupCore::Options> worldOptions(const Config& config, const job::Place& 
 
 }  // namespace
 
-Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
-  COLLA_TRY_ASSIGN(const Config config, Config::fromEnvironment(jobOptions.settings));
-  COLLA_TRY_ASSIGN(const log::Level level, log::parseLevel(config.text("log")));
-  auto state = std::make_unique<State>();
+Result<std::unique_ptr<Job>> Job::init(const JobOptions& options) {
+  COLLA_TRY_ASSIGN(const Config config, Config::fromEnvironment(options.settings));
   // A secret's file may also be named in the configuration's.
   const std::string secretFile = config.text("secret_file");
   const auto variable = [&](const char* name) -> const char* {
     const bool asked = std::string_view(name) == "COLLA_SECRET_FILE" && !secretFile.empty();
     return asked ? secretFile.c_str() : std::getenv(name);
   };
-  COLLA_TRY_ASSIGN(state->place, job::readEnvironment(variable));
+  COLLA_TRY_ASSIGN(job::Place place, job::readEnvironment(variable));
+  return init(options, job::Meeting{std::move(place)});
+}
+
+Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions, job::Meeting meeting) {
+  COLLA_TRY_ASSIGN(const Config config, Config::fromEnvironment(jobOptions.settings));
+  COLLA_TRY_ASSIGN(const log::Level level, log::parseLevel(config.text("log")));
+  auto state = std::make_unique<State>();
+  state->place = std::move(meeting.place);
   const job::Place& place = state->place;
   if (place.role == Role::kServer && !jobOptions.serves) {
     return {
@@ -127,7 +133,8 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
         const std::string secret,
         rendezvous::loadSecret(place.secretHex.empty() ? nullptr : place.secretHex.c_str(),
                                place.secretFile));
-    COLLA_TRY_ASSIGN(state->meeting, job::openStore(place, secret, deadline));
+    COLLA_TRY_ASSIGN(state->meeting,
+                     job::openStore(place, std::move(meeting.server), secret, deadline));
     // What came of the defaults counts too: bits depend on it. Servers don't compute with threads,
     // so in a job that has some, workers compare them when they declare what they train.
     const transport::Identity identity{
