@@ -1,0 +1,48 @@
+// Threads that share out the items of a loop.
+//
+// forEach() is for one thread, which takes part in it; the others sleep in between.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace colla::ps {
+
+class Team {
+ public:
+  // So many in all, with the one that calls.
+  explicit Team(int threads);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  int size() const { return static_cast<int>(threads_.size()) + 1; }
+
+  // Calls body(i) for every i below `count`, in any order and from any of the threads. Returns when
+  // all calls have; what they wrote is seen by the caller.
+  void forEach(std::size_t count, const std::function<void(std::size_t)>& body);
+
+ private:
+  using Body = std::function<void(std::size_t)>;
+  void run();
+  void takeItems(const Body& body, std::size_t count);
+
+  std::mutex mutex_;
+  std::condition_variable called_;
+  std::condition_variable idle_;
+  const Body* body_ = nullptr;  // Of the loop under way; null when all its items are taken.
+  std::size_t count_ = 0;
+  std::uint64_t loop_ = 0;
+  int busy_ = 0;  // Threads in the loop, without the caller.
+  bool closing_ = false;
+  std::atomic<std::size_t> next_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace colla::ps
