@@ -23,7 +23,7 @@ Server::Server(ServerOptions options)
       outbox_(transport_),
       workers_(static_cast<std::size_t>(options_.workers)),
       here_(options_.workers),
-      team_(options_.threads),
+      team_(options_.threads, options_.worthSharing),
       reports_(static_cast<std::size_t>(options_.workers)),
       squares_(static_cast<std::size_t>(options_.servers)),
       serverSequences_(static_cast<std::size_t>(options_.servers)) {}

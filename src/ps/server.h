@@ -38,6 +38,7 @@ struct ServerOptions {
   std::vector<std::string> names;              // Of all peers, for messages.
   std::chrono::milliseconds timeout{300'000};  // For a step that waits for a worker.
   int threads = 1;                             // To compute with; bits don't depend on it.
+  std::size_t worthSharing = Team::kWorthSharing;
 };
 
 class Server {

@@ -137,7 +137,9 @@ void Server::push(int peer, const Ask& ask) {
 // gradient before all of it has passed.
 void Server::checkPushed() {
   std::vector<Status> found(unchecked_.size());
-  team_.forEach(unchecked_.size(), [&](std::size_t i) {
+  std::size_t bytes = 0;
+  for (const Pushed& pushed : unchecked_) bytes += layout_->blocks()[pushed.block].bytes;
+  team_.forEach(unchecked_.size(), bytes, [&](std::size_t i) {
     const Pushed& pushed = unchecked_[i];
     found[i] = check(pushed.peer, pushed.block, pushed.step);
   });

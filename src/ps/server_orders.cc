@@ -175,6 +175,10 @@ Terms Server::termsOf(const Order& order) const {
     const Finish& finish = *workers_[worker].finish;
     share += finish.share;
     terms.factor = finish.factor;
+    terms.bytes += shard_->bytes() * static_cast<std::size_t>(shard_->tree().leavesOf(worker));
+    for (const auto& [entry, leaves] : workers_[worker].rows) {
+      for (const collective::Rows& leaf : leaves) terms.bytes += leaf.values.size() * sizeof(float);
+    }
     for (std::size_t entry = 0; entry < terms.present.size(); ++entry) {
       terms.present[entry] |= finish.present[entry];
     }

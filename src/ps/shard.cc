@@ -113,7 +113,7 @@ void Shard::handOut(const Memory& memory, std::size_t offset, std::size_t bytes,
 }
 
 void Shard::handOut(const Sinks& sinks) {
-  team_.forEach(ownBlocks_.size(), [&](std::size_t i) {
+  team_.forEach(ownBlocks_.size(), bytes_, [&](std::size_t i) {
     const int number = ownBlocks_[i];
     handOut(blocks_[number], 0, layout_.blocks()[number].bytes, sinksOf(number, sinks));
   });

@@ -24,12 +24,13 @@
 
 namespace colla::ps {
 
-// Numbers of one update, the same on every server.
+// Numbers of one update.
 struct Terms {
   std::vector<std::uint8_t> present;  // By entry: whether somebody brought a value for it.
   double factor = 1;                  // Of the learning rate: the schedule's.
   double gradScale = 1;               // What the sum of gradients is multiplied by.
   double meanScale = 1;               // The same for means.
+  std::size_t bytes = 0;              // That gradients have on this server: how much work it is.
 };
 
 class Shard {
@@ -46,6 +47,8 @@ class Shard {
   std::span<float> partition(int number, int slot = -1);
   // Updates that each entry has had.
   std::span<std::int64_t> steps() { return steps_; }
+  // Of parameters in own blocks.
+  std::size_t bytes() const { return bytes_; }
 
   // The functions below are called from all threads of the team.
 
@@ -92,7 +95,7 @@ class Shard {
   // shard_update.cc.
   void beginUpdate(const Terms& terms);
   template <typename OnBlock, typename OnRange>
-  void forEachPart(const OnBlock& onBlock, const OnRange& onRange);
+  void forEachPart(std::size_t bytes, const OnBlock& onBlock, const OnRange& onRange);
   void updateBlock(const Terms& terms, int number, const Leaves& leaves, const Sinks& sinks);
   void sumBlock(const Terms& terms, int number, const Leaves& leaves, Squares& squares);
   void applyBlock(const Terms& terms, int number, const Sinks& sinks);
@@ -119,7 +122,7 @@ class Shard {
   std::vector<Memory> tables_;  // By number of the partition, the same.
   std::vector<Range> ranges_;   // Of own partitions.
   std::vector<std::int64_t> steps_;
-  std::size_t bytes_ = 0;  // Of parameters in own blocks.
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace colla::ps

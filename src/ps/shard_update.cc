@@ -216,10 +216,10 @@ void Shard::applyRange(const Terms& terms, Range& range) {
                          std::span(slots).first(static_cast<std::size_t>(this->slots())));
 }
 
-// Calls one of both for each own block and range, with its number among all.
+// Calls one of both for each own block and range, with its number among all. `bytes`: of gradients.
 template <typename OnBlock, typename OnRange>
-void Shard::forEachPart(const OnBlock& onBlock, const OnRange& onRange) {
-  team_.forEach(ownBlocks_.size() + ranges_.size(), [&](std::size_t i) {
+void Shard::forEachPart(std::size_t bytes, const OnBlock& onBlock, const OnRange& onRange) {
+  team_.forEach(ownBlocks_.size() + ranges_.size(), bytes, [&](std::size_t i) {
     if (i < ownBlocks_.size()) {
       onBlock(ownBlocks_[i], i);
     } else {
@@ -231,17 +231,19 @@ void Shard::forEachPart(const OnBlock& onBlock, const OnRange& onRange) {
 void Shard::update(const Terms& terms, const Leaves& leaves, const RowLeaves& rows,
                    const Sinks& sinks) {
   beginUpdate(terms);
-  forEachPart([&](int block, std::size_t) { updateBlock(terms, block, leaves, sinks); },
-              [&](Range& range, std::size_t) {
-                foldRange(range, rows);
-                applyRange(terms, range);
-              });
+  forEachPart(
+      terms.bytes, [&](int block, std::size_t) { updateBlock(terms, block, leaves, sinks); },
+      [&](Range& range, std::size_t) {
+        foldRange(range, rows);
+        applyRange(terms, range);
+      });
 }
 
 Squares Shard::sum(const Terms& terms, const Leaves& leaves, const RowLeaves& rows) {
   std::vector<Squares> squares(ownBlocks_.size() + ranges_.size());
-  forEachPart([&](int block, std::size_t i) { sumBlock(terms, block, leaves, squares[i]); },
-              [&](Range& range, std::size_t i) { sumRange(range, rows, squares[i]); });
+  forEachPart(
+      terms.bytes, [&](int block, std::size_t i) { sumBlock(terms, block, leaves, squares[i]); },
+      [&](Range& range, std::size_t i) { sumRange(range, rows, squares[i]); });
   Squares all;
   for (const Squares& part : squares) all.add(part);
   return all;
@@ -249,8 +251,9 @@ Squares Shard::sum(const Terms& terms, const Leaves& leaves, const RowLeaves& ro
 
 void Shard::applySums(const Terms& terms, const Sinks& sinks) {
   beginUpdate(terms);
-  forEachPart([&](int block, std::size_t) { applyBlock(terms, block, sinks); },
-              [&](Range& range, std::size_t) { applyRange(terms, range); });
+  forEachPart(
+      terms.bytes, [&](int block, std::size_t) { applyBlock(terms, block, sinks); },
+      [&](Range& range, std::size_t) { applyRange(terms, range); });
 }
 
 }  // namespace colla::ps

@@ -2,7 +2,7 @@
 
 namespace colla::ps {
 
-Team::Team(int threads) {
+Team::Team(int threads, std::size_t worthSharing) : worthSharing_(worthSharing) {
   for (int i = 1; i < threads; ++i) threads_.emplace_back([this] { run(); });
 }
 
@@ -15,9 +15,8 @@ Team::~Team() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Team::forEach(std::size_t count, const Body& body) {
-  // Waking others costs more than one item is worth.
-  if (count <= 1 || threads_.empty()) {
+void Team::forEach(std::size_t count, std::size_t bytes, const Body& body) {
+  if (count <= 1 || bytes < worthSharing_ || threads_.empty()) {
     for (std::size_t i = 0; i < count; ++i) body(i);
     return;
   }

@@ -16,8 +16,12 @@ namespace colla::ps {
 
 class Team {
  public:
-  // So many in all, with the one that calls.
-  explicit Team(int threads);
+  // What it takes to wake somebody up, and to wait for it where cores are busy, must be worth it.
+  static constexpr std::size_t kWorthSharing = std::size_t{4} << 20;
+
+  // So many in all, with the one that calls. It does loops of fewer bytes than `worthSharing`
+  // alone.
+  explicit Team(int threads, std::size_t worthSharing = kWorthSharing);
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -25,14 +29,16 @@ class Team {
   int size() const { return static_cast<int>(threads_.size()) + 1; }
 
   // Calls body(i) for every i below `count`, in any order and from any of the threads. Returns when
-  // all calls have; what they wrote is seen by the caller.
-  void forEach(std::size_t count, const std::function<void(std::size_t)>& body);
+  // all calls have; what they wrote is seen by the caller. `bytes`: how much memory all of them
+  // go through, about.
+  void forEach(std::size_t count, std::size_t bytes, const std::function<void(std::size_t)>& body);
 
  private:
   using Body = std::function<void(std::size_t)>;
   void run();
   void takeItems(const Body& body, std::size_t count);
 
+  const std::size_t worthSharing_;
   std::mutex mutex_;
   std::condition_variable called_;
   std::condition_variable idle_;

@@ -34,7 +34,8 @@ void Crew::run(const std::function<void(int)>& body) {
                       .workers = workers_,
                       .names = names_,
                       .timeout = timeout_,
-                      .threads = serverThreads_});
+                      .threads = serverThreads_,
+                      .worthSharing = 0});
       statuses_[server] = running.run();
     });
   }

@@ -11,11 +11,12 @@ namespace {
 
 TEST(TeamTest, EveryItemIsDoneOnceAndSeenByTheCaller) {
   for (const int threads : {1, 2, 5}) {
-    Team team(threads);
+    Team team(threads, /*worthSharing=*/0);
     EXPECT_EQ(team.size(), threads);
     for (std::size_t count = 0; count < 60; ++count) {
       std::vector<int> done(count);  // Not atomic: whoever does an item is alone with it.
-      for (int loop = 0; loop < 5; ++loop) team.forEach(count, [&](std::size_t i) { ++done[i]; });
+      for (int loop = 0; loop < 5; ++loop)
+        team.forEach(count, 0, [&](std::size_t i) { ++done[i]; });
       EXPECT_EQ(done, std::vector<int>(count, 5)) << threads << " threads";
     }
   }
@@ -23,10 +24,18 @@ TEST(TeamTest, EveryItemIsDoneOnceAndSeenByTheCaller) {
 
 // Hangs if one thread had to do all of them.
 TEST(TeamTest, ThreadsWorkAtTheSameTime) {
-  Team team(3);
+  Team team(3, /*worthSharing=*/1);
   std::latch all(3);
-  team.forEach(3, [&](std::size_t) { all.arrive_and_wait(); });
+  team.forEach(3, 1, [&](std::size_t) { all.arrive_and_wait(); });
   EXPECT_TRUE(all.try_wait());
+}
+
+TEST(TeamTest, LittleWorkIsTheCallersAlone) {
+  Team team(3, /*worthSharing=*/100);
+  const auto caller = std::this_thread::get_id();
+  for (int loop = 0; loop < 50; ++loop) {
+    team.forEach(20, 99, [&](std::size_t) { EXPECT_EQ(std::this_thread::get_id(), caller); });
+  }
 }
 
 }  // namespace
