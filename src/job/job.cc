@@ -73,6 +73,19 @@ Result<int> threadsOf(const Config& config, const job::Place& place) {
   return std::max(1, job::usableCpus() / std::max(1, place.localSize));
 }
 
+// A server's work is to move memory: a few threads can use all that a host's memory can do.
+Result<int> serverThreadsOf(const Config& config, const job::Place& place) {
+  constexpr int kEnough = 8;
+  const auto wanted = config.integer("server_threads");
+  if (wanted < 0 || wanted > 4096) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("{} is {}, but must be from 1 to 4096, or 0 for cores / servers",
+                        config.origin("server_threads"), wanted)};
+  }
+  if (wanted > 0) return static_cast<int>(wanted);
+  return std::clamp(job::usableCpus() / std::max(1, place.localSize), 1, kEnough);
+}
+
 Result<GroupCore::Options> worldOptions(const Config& config, const job::Place& place,
                                         const job::Connection& connection) {
   GroupCore::Options options;
@@ -118,7 +131,8 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions, job::Meetin
                     place.rank, place.servers)};
   }
   COLLA_TRY_ASSIGN(state->slices, slicesOf(config, place));
-  COLLA_TRY_ASSIGN(state->threads, threadsOf(config, place));
+  COLLA_TRY_ASSIGN(state->threads, place.role == Role::kServer ? serverThreadsOf(config, place)
+                                                               : threadsOf(config, place));
   state->timeout = config.seconds("collective_timeout");
   const rendezvous::MemberId id{place.role, place.rank};
   log::setLevel(level);
