@@ -41,6 +41,41 @@ class Job:
     def cross_size(self) -> int: ...
     @property
     def is_homogeneous(self) -> bool: ...
+    @property
+    def is_server(self) -> bool: ...
+    @property
+    def servers(self) -> int: ...
+    def serve(self) -> None:
+        """What a server does: returns when every worker has left."""
+
+class ServerChoice:
+    def __init__(
+        self,
+        strategy: str,
+        optimizer: str,
+        backup: int = 0,
+        max_staleness: int | None = None,
+        staleness: int = 0,
+        partitions: int = 0,
+    ) -> None: ...
+
+class Servers:
+    """A worker's end of the parameter servers: src/train/servers.h. Gradients are given by number, those of
+    tables after those of parameters."""
+
+    def __init__(
+        self,
+        job: Job,
+        names: list[str],
+        parameters: list[torch.Tensor],
+        tables: list[torch.Tensor],
+        choice: ServerChoice,
+    ) -> None: ...
+    def give(self, number: int, gradient: torch.Tensor) -> None: ...
+    def step(self, factor: float = 1.0) -> bool: ...
+    def refresh(self, table: torch.Tensor, rows: torch.Tensor) -> None: ...
+    def refresh_all(self) -> None: ...
+    def leave(self) -> None: ...
 
 class Exchange:
     """Collectives that are matched by name: src/named/exchange.h."""

@@ -1,5 +1,8 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/command_line.h"
@@ -11,6 +14,11 @@ namespace colla::cli {
 namespace {
 
 constexpr char kName[] = "colla run";
+
+// Those that a launched job can have; the ones with servers.
+constexpr std::array<std::string_view, 5> kStrategies = {"allreduce", "ps-sync", "ps-async",
+                                                         "ps-ssp", "hybrid"};
+constexpr std::string_view kWithoutServers = kStrategies[0];
 
 constexpr double kLongest = 10.0 * 365 * 86400;
 
@@ -32,7 +40,8 @@ int runCommand(const Arguments& arguments) {
       "first such process (128 + n for signal n), 124 after --timeout.\n\n"
       "Examples:\n"
       "  colla run -np 4 -- ./train --epochs 3\n"
-      "  colla run -np 2 --ps 1 --threads 2 --output-dir logs -- python train.py\n");
+      "  colla run -np 2 --threads 2 --output-dir logs -- python train.py\n"
+      "  colla run -np 2 --strategy hybrid -- python train.py\n");
 
   launch::RunOptions options;
   double timeout = 0;
@@ -40,7 +49,12 @@ int runCommand(const Arguments& arguments) {
   bool noPrefix = false;
   std::vector<std::string> environment;
   app.add_option("-n,--np", options.workers, "workers; also -np N")->required();
-  app.add_option("--ps", options.servers, "parameter servers");
+  auto* serversOption = app.add_option("--ps", options.servers, "parameter servers");
+  std::string strategy;
+  app.add_option("--strategy", strategy,
+                 fmt::format("how a program that does not say agrees on its parameters: {}; those "
+                             "but {} have a server if --ps does not say how many",
+                             fmt::join(kStrategies, ", "), kWithoutServers));
   app.add_option(
       "--spare-workers", options.spareWorkers,
       "go on when workers fail, up to so many, other than worker 0 (0); the program must "
@@ -65,6 +79,14 @@ int runCommand(const Arguments& arguments) {
       return usageError(kName, fmt::format("--env takes NAME=VALUE, not \"{}\"", entry));
     }
     options.environment.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  if (!strategy.empty()) {
+    if (std::ranges::find(kStrategies, strategy) == kStrategies.end()) {
+      return usageError(kName, fmt::format("there is no strategy \"{}\" for workers: use {}",
+                                           strategy, fmt::join(kStrategies, ", ")));
+    }
+    if (strategy != kWithoutServers && serversOption->count() == 0) options.servers = 1;
+    options.environment.emplace_back("COLLA_STRATEGY", strategy);
   }
   if (timeoutOption->count() > 0) {
     if (!(timeout > 0)) {

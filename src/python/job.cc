@@ -29,7 +29,8 @@ PythonJob::~PythonJob() {
 }
 
 Status PythonJob::open(const Settings& settings) {
-  COLLA_TRY_ASSIGN(job_, Job::init({.torchVersion = TORCH_VERSION, .settings = settings, .serves = true}));
+  COLLA_TRY_ASSIGN(
+      job_, Job::init({.torchVersion = TORCH_VERSION, .settings = settings, .serves = true}));
   if (isServer()) return {};
   std::vector<std::int64_t> mine = {job_->localRank(), job_->localSize()};
   std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(job_->size()));

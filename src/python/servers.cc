@@ -1,4 +1,6 @@
 // Python's end of the parameter servers: a step at a time, gradients given by hand.
+#include "train/servers.h"
+
 #include <fmt/format.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
@@ -9,7 +11,6 @@
 #include "python/bind.h"
 #include "python/job.h"
 #include "python/raise.h"
-#include "train/servers.h"
 
 namespace colla::python {
 namespace {
@@ -68,15 +69,17 @@ class PythonServers {
                          "--ps 1",
                          choice.strategy)});
     }
-    train::Servers::Tensors tensors{.parameters = named(names, parameters, 0),
-                                    .tables = named(names, tables, parameters.size())};
+    train::Servers::Tensors tensors;
+    tensors.parameters = named(names, parameters, 0);
+    tensors.tables = named(names, tables, parameters.size());
     for (std::size_t i = 0; i < names.size(); ++i) tensors.orders.push_back(static_cast<int>(i));
     const train::ServerPlan plan{.optimizer = valueOrRaise(parseOptimizer(choice.optimizer)),
                                  .policy = valueOrRaise(policyOf(choice, job_.size())),
-                                 .partitions = choice.partitions};
+                                 .partitions = choice.partitions,
+                                 .hooks = false};
+    const SliceMap map = valueOrRaise(SliceMap::even(job_.size(), job_.size()));
     run([&] {
-      servers_ = std::make_unique<train::Servers>(job_, SliceMap(job_.size(), job_.size()),
-                                                  std::move(tensors), plan);
+      servers_ = std::make_unique<train::Servers>(job_, map, std::move(tensors), plan);
       servers_->start(0, {});
       servers_->beginSlice(job_.rank());
     });
@@ -130,10 +133,11 @@ class PythonServers {
 
 void bindServers(py::module_& module) {
   py::class_<Choice>(module, "ServerChoice")
-      .def(py::init<std::string, std::string, int, std::optional<std::int64_t>, std::int64_t, int>(),
-           py::arg("strategy"), py::arg("optimizer"), py::arg("backup") = 0,
-           py::arg("max_staleness") = py::none(), py::arg("staleness") = 0,
-           py::arg("partitions") = 0);
+      .def(
+          py::init<std::string, std::string, int, std::optional<std::int64_t>, std::int64_t, int>(),
+          py::arg("strategy"), py::arg("optimizer"), py::arg("backup") = 0,
+          py::arg("max_staleness") = py::none(), py::arg("staleness") = 0,
+          py::arg("partitions") = 0);
   py::class_<PythonServers>(module, "Servers")
       .def(py::init<PythonJob&, const std::vector<std::string>&, const Tensors&, const Tensors&,
                     const Choice&>(),

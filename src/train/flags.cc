@@ -28,6 +28,7 @@ Flags::Flags(CLI::App& app) {
                  "single, mirrored (threads), allreduce (processes), ps-sync, ps-async, ps-ssp "
                  "(parameter servers) or hybrid (servers for tables with sparse gradients, "
                  "allreduce for the rest); by default single for one worker, allreduce for more")
+      ->envname("COLLA_STRATEGY")
       ->group(kHow);
   app.add_option("-n,--np", options_.workers, "workers; also -np N")->group(kHow);
   app.add_option("--accumulate", options_.accumulate,

@@ -106,6 +106,7 @@ Servers::Servers(Job& job, const SliceMap& map, Tensors tensors, const ServerPla
   for (std::size_t i = 0; i < tensors_.buffers.size(); ++i) {
     moveIn(tensors_.buffers[i].tensor, firstBuffer() + static_cast<int>(i));
   }
+  if (!plan.hooks) return;
   std::vector<std::pair<int, torch::Tensor>> trained;
   for (int i = 0; i < firstTable(); ++i) trained.emplace_back(i, tensors_.parameters[i].tensor);
   for (std::size_t i = 0; i < tensors_.tables.size(); ++i) {
@@ -211,6 +212,11 @@ void Servers::beginSlice(int slice) {
   }
   slice_ = slice;
   seen_.assign(seen_.size(), false);
+}
+
+void Servers::give(int number, const torch::Tensor& gradient) {
+  // Parameters are kept in the order of backward.
+  take(number < firstTable() ? firstTable() - 1 - number : number, gradient);
 }
 
 void Servers::take(int entry, const torch::Tensor& gradient) {

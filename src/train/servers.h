@@ -36,6 +36,7 @@ struct ServerPlan {
   double clipNorm = 0;
   ps::PolicyOptions policy;
   int partitions = 0;
+  bool hooks = true;  // Take gradients the moment autograd has them; otherwise see give().
 };
 
 class Servers final : public RowSource {
@@ -59,6 +60,8 @@ class Servers final : public RowSource {
   // As train/reducer.h.
   void beginSlice(int slice);
   void endSlice();
+  // Without hooks: a gradient of the slice, by its parameter's place in Tensors (tables follow).
+  void give(int number, const torch::Tensor& gradient);
   void addBuffer(int buffer, const torch::Tensor& value, bool changed);
   void addNumbers(std::span<const double> numbers);
 

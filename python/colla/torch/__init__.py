@@ -47,6 +47,7 @@ from colla.torch._world import (
     start_timeline,
     stop_timeline,
 )
+from colla.torch._servers import ServerOptions
 from colla.torch.compression import Compression
 from colla.torch.functions import (
     allgather_object,

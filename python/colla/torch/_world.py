@@ -2,7 +2,8 @@
 
 import atexit
 import os
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from colla import _core
@@ -26,6 +27,7 @@ class _World:
         # Lasts as long as the process: its peers can't be met a second time.
         self.job: _core.Job | None = None
         self.exchange: _core.Exchange | None = None
+        self.closing: list[Callable[[], None]] = []
 
 
 _world = _World()
@@ -89,6 +91,9 @@ def init(
     settings = horovod_settings(os.environ)
     if _world.job is None:
         _world.job = _core.Job(settings)
+        if _world.job.is_server:
+            _world.job.serve()
+            sys.exit(0)  # What follows in the script is for workers.
         atexit.register(shutdown)
     everybody = list(range(_world.job.size))
     if comm is not None and sorted(comm) not in ([], everybody):
@@ -111,12 +116,19 @@ def shutdown() -> None:
     follow. A program that ends does this by itself."""
     from colla.torch import ops, process_sets
 
-    leaving, _world.exchange = _world.exchange, None
-    if leaving is None:
+    if _world.exchange is None:
         return
+    while _world.closing:
+        _world.closing.pop()()
+    leaving, _world.exchange = _world.exchange, None
     leaving.close()
     ops.forget_all()
     process_sets.forget_all()
+
+
+def at_shutdown(action: Callable[[], None]) -> None:
+    """Has `action` called before this process leaves."""
+    _world.closing.append(action)
 
 
 def is_initialized() -> bool:

@@ -1,10 +1,11 @@
 """Optimizers that agree with the other ranks before they change parameters."""
 
 import contextlib
+import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -14,6 +15,9 @@ from colla.torch.compression import Compression, Compressor
 from colla.torch.functions import broadcast_object
 from colla.torch.ops import Adasum, Average
 from colla.torch.process_sets import ProcessSet, global_process_set
+
+if TYPE_CHECKING:
+    from colla.torch._servers import ServerOptions
 
 _Params = list[torch.nn.Parameter]
 
@@ -364,6 +368,8 @@ def DistributedOptimizer(
     groups: int | Sequence[Sequence[torch.Tensor]] | None = None,
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
+    strategy: str | None = None,
+    server_options: "ServerOptions | None" = None,
 ) -> Any:
     """An optimizer like `optimizer`, of a class derived from its own, that reduces gradients over ranks.
 
@@ -383,6 +389,10 @@ def DistributedOptimizer(
         groups: Gradients that travel together: how many such groups, or lists of parameters.
         sparse_as_dense: Sparse gradients are reduced as dense ones.
         process_set: The ranks that take part. On others the optimizer is as it was.
+        strategy: Beyond Horovod: ``allreduce``; ``ps-sync``, ``ps-async`` or ``ps-ssp``, where parameter servers
+            hold the parameters and run the optimizer; or ``hybrid``, where they do so for parameters with sparse
+            gradients, such as those of ``nn.Embedding(sparse=True)``. None: what ``colla run --strategy`` says.
+        server_options: How the servers work.
     """
     if not isinstance(op, Op):
         raise ValueError(f"op is {op!r}, but takes Average, Sum, Adasum, Min, Max or Product")
@@ -394,8 +404,20 @@ def DistributedOptimizer(
     if backward_passes_per_step <= 0:
         raise ValueError(f"backward_passes_per_step must be above 0, not {backward_passes_per_step}")
 
+    from colla.torch import _servers  # It derives from the classes here.
+
+    strategy = strategy or os.environ.get("COLLA_STRATEGY") or "allreduce"
+    if strategy not in _servers.STRATEGIES:
+        raise ValueError(f"there is no strategy {strategy!r}: use {', '.join(_servers.STRATEGIES)}")
+    if strategy != "allreduce" and (op != Average or process_set is not global_process_set):
+        raise ValueError(f"strategy={strategy!r} is for op=Average of all ranks alone")
+
     wrapped = type(optimizer)
-    kind = _DeltaOptimizer if op == Adasum and process_set.size() != 1 else _GradientOptimizer
+    kind: type[_Distributed] = _GradientOptimizer
+    if strategy != "allreduce":
+        kind = _servers.HybridOptimizer if strategy == "hybrid" else _servers.ServerOptimizer
+    elif op == Adasum and process_set.size() != 1:
+        kind = _DeltaOptimizer
     derived = type(wrapped.__name__, (kind, wrapped), {"_wrapped": wrapped})
     made = derived.__new__(derived)
     # A scheduler may have put a counter around the old one's step().
@@ -405,6 +427,10 @@ def DistributedOptimizer(
         if process_set is not global_process_set:
             raise NotImplementedError("op=Adasum is for the set of all ranks alone")
         made._start(compression)
+    elif kind is _servers.ServerOptimizer:
+        made._start(strategy, server_options or _servers.ServerOptions())
     else:
+        if kind is _servers.HybridOptimizer:
+            made._choose(strategy, server_options or _servers.ServerOptions())
         made._start(compression, op, gradient_predivide_factor, groups, sparse_as_dense, process_set)
     return made

@@ -1,0 +1,1 @@
+"""``python -m colla.bench``: the backends ``colla`` and ``gloo`` of torch.distributed, side by side."""

@@ -1,0 +1,200 @@
+"""Optimizers on parameter servers: the strategies ps-sync, ps-async, ps-ssp and hybrid.
+
+Servers hold parameters and run the optimizer; what a rank computes are gradients. Which of them are sparse
+is known after the first backward pass, so a rank meets the servers in its first step.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from colla import _core
+from colla.torch import _world, ops
+from colla.torch.optimizer import _Distributed, _GradientOptimizer, _Params
+
+STRATEGIES = ("allreduce", "ps-sync", "ps-async", "ps-ssp", "hybrid")
+
+# What servers can run, with Colla's names for torch's options: colla/optimizer.h.
+_OPTIONS: Mapping[type[torch.optim.Optimizer], tuple[str, Mapping[str, str]]] = {
+    torch.optim.SGD: (
+        "sgd",
+        {"lr": "lr", "momentum": "momentum", "dampening": "dampening", "weight_decay": "weight_decay"}
+        | {"nesterov": "nesterov"},
+    ),
+    torch.optim.Adagrad: (
+        "adagrad",
+        {"lr": "lr", "lr_decay": "lr_decay", "weight_decay": "weight_decay", "eps": "epsilon"}
+        | {"initial_accumulator_value": "initial_accumulator"},
+    ),
+    torch.optim.RMSprop: (
+        "rmsprop",
+        {"lr": "lr", "alpha": "alpha", "eps": "epsilon", "weight_decay": "weight_decay"}
+        | {"momentum": "momentum", "centered": "centered"},
+    ),
+    torch.optim.SparseAdam: ("adam", {"lr": "lr", "eps": "epsilon"}),
+    torch.optim.Adam: ("adam", _ADAM := {"lr": "lr", "eps": "epsilon", "weight_decay": "weight_decay", "amsgrad": "amsgrad"}),
+    torch.optim.AdamW: ("adamw", _ADAM),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerOptions:
+    """How a strategy's servers work; the same on every rank. See ``colla train --help`` for each."""
+
+    backup: int = 0
+    max_staleness: int | None = None
+    staleness: int = 0
+    partitions: int = 0
+
+
+def optimizer_text(optimizer: torch.optim.Optimizer) -> str:
+    """What servers are to run, as Colla writes it: ``sgd lr=0.1 momentum=0.9 …``."""
+    wrapped = getattr(optimizer, "_wrapped", type(optimizer))
+    if wrapped not in _OPTIONS:
+        known = ", ".join(kind.__name__ for kind in _OPTIONS)
+        raise ValueError(f"servers can't run {wrapped.__name__}: they know {known}")
+    name, options = _OPTIONS[wrapped]
+    first, *others = optimizer.param_groups
+    texts = []
+    for theirs, ours in options.items():
+        if any(group[theirs] != first[theirs] for group in others):
+            raise ValueError(f"servers run one optimizer for all parameters, but groups differ in {theirs}")
+        value = first[theirs]
+        texts.append(f"{ours}={str(value).lower() if isinstance(value, bool) else repr(float(value))}")
+    if "betas" in first:
+        texts += [f"beta{i + 1}={float(beta)!r}" for i, beta in enumerate(first["betas"])]
+    if first.get("maximize"):
+        raise ValueError("servers don't maximize: negate the loss instead")
+    return " ".join([name, *texts])
+
+
+class _Servers:
+    """This rank's end of the servers, from the first step to ``shutdown()``."""
+
+    def __init__(self, optimizer: _Distributed, params: _Params, sparse: set[torch.nn.Parameter], choice: _core.ServerChoice):
+        tables = [param for param in params if param in sparse]
+        dense = [param for param in params if param not in sparse]
+        names = optimizer._parameter_names
+        self._numbers = {param: i for i, param in enumerate(dense + tables)}
+        self.tables = tables
+        self._ids = {id(table) for table in tables}
+        self._lr = optimizer.param_groups[0]["lr"]
+        self._servers = _core.Servers(_world.job(), [names[param] for param in dense + tables], dense, tables, choice)
+        self._hook = torch.nn.modules.module.register_module_forward_pre_hook(self._before_forward)
+        _world.at_shutdown(self.leave)
+
+    def give(self, param: torch.nn.Parameter) -> None:
+        """Hands a gradient over: it leaves at once."""
+        gradient, param.grad = param.grad, None
+        if gradient is not None:
+            self._servers.give(self._numbers[param], gradient / _world.size())
+
+    def step(self, group: dict[str, Any]) -> bool:
+        """The next parameters are in place; whether the servers took this rank's gradients."""
+        return self._servers.step(group["lr"] / self._lr if self._lr else 1.0)
+
+    def pull(self) -> None:
+        """Brings all rows of all tables up to date."""
+        self._servers.refresh_all()
+
+    def leave(self) -> None:
+        self._hook.remove()
+        self._servers.leave()
+
+    def _before_forward(self, module: torch.nn.Module, inputs: tuple[Any, ...]) -> None:
+        if isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and id(module.weight) in self._ids:
+            self._servers.refresh(module.weight, inputs[0])
+
+
+class _OnServers(_Distributed):
+    """What the strategies have in common: the first step opens the servers."""
+
+    def _choose(self, strategy: str, options: ServerOptions) -> None:
+        self._choice = _core.ServerChoice(strategy, optimizer_text(self), **dataclasses.asdict(options))
+        self._servers: _Servers | None = None
+
+    def _open(self, params: _Params, sparse: set[torch.nn.Parameter], tables_alone: bool) -> _Servers:
+        # A rank whose batch did not touch a table has not seen that its gradients are sparse.
+        flags = torch.tensor([param in sparse for param in params], dtype=torch.uint8)
+        agreed = ops.allreduce(flags, op=ops.Max, name="colla.servers.sparse").tolist()
+        tables = {param for param, flag in zip(params, agreed) if flag}
+        if tables_alone and not tables:
+            raise ValueError(
+                "no parameter has sparse gradients for hybrid's servers: use nn.Embedding(sparse=True), or the"
+                " strategy allreduce"
+            )
+        served = [param for param in params if not tables_alone or param in tables]
+        servers = _Servers(self, served, tables, self._choice)
+        for param in served:
+            servers.give(param)
+        return servers
+
+    def pull(self) -> None:
+        """Brings the model up to date with the servers, all rows of its tables included.
+
+        Needed before parameters are read other than by ``nn.Embedding`` and ``nn.EmbeddingBag``: saved, say.
+        """
+        if self._servers is not None:
+            self._servers.pull()
+
+
+class ServerOptimizer(_OnServers):
+    """All parameters are on servers."""
+
+    def _start(self, strategy: str, options: ServerOptions) -> None:
+        self._choose(strategy, options)
+        self._register([param for group in self.param_groups for param in group["params"]])
+
+    def _on_ready(self, param: torch.nn.Parameter) -> None:
+        if self._servers is not None:
+            self._servers.give(param)
+
+    def synchronize(self) -> None:
+        """Raises: gradients are summed by the servers, and don't come back."""
+        raise NotImplementedError("there are no reduced gradients to wait for: servers hold and use them")
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Ends this rank's step; returns with the parameters of the next one in place."""
+        loss = closure() if closure is not None else None
+        params = list(self._passes_left)
+        if self._servers is None:
+            sparse = {param for param in params if param.grad is not None and param.grad.is_sparse}
+            self._servers = self._open(params, sparse, tables_alone=False)
+        self._servers.step(self.param_groups[0])
+        self._forget()
+        return loss
+
+
+class HybridOptimizer(_OnServers, _GradientOptimizer):
+    """Tables are on servers; other gradients are reduced, and the optimizer runs here."""
+
+    def _launch(self, unit: _Params) -> None:
+        others = []
+        for param in unit:
+            if param.grad is not None and param.grad.is_sparse:
+                self._sparse.add(param)
+            if param not in self._sparse:
+                others.append(param)
+            elif self._servers is not None:
+                self._servers.give(param)
+        if others:
+            super()._launch(others)
+
+    def synchronize(self) -> None:
+        """Waits for the reduced gradients; those of tables are the servers'."""
+        if self._servers is None:
+            self._servers = self._open(list(self._passes_left), self._sparse, tables_alone=True)
+            self._sparse.update(self._servers.tables)
+        super().synchronize()
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Reduces the other gradients, lets the servers update the tables, and changes the parameters."""
+        if closure is not None:
+            raise NotImplementedError("hybrid takes no closure: call backward() before step()")
+        self.synchronize()
+        assert self._servers is not None
+        self._servers.step(self.param_groups[0])
+        with self.skip_synchronize():
+            return super().step()
