@@ -98,7 +98,7 @@ std::vector<Decision> Coordinator::decide() {
 
 void Coordinator::decide(Entries::iterator it, std::vector<Decision>& decisions) {
   for (const auto& [rank, what] : it->second.brought) {
-    if (what.group.count > 0) return decideGroup(what.group, it, decisions);
+    if (what.group.count > 0) return decideGroup(it, decisions);
   }
   Decision decision = judge(it->first, it->second);
   entries_.erase(it);
@@ -117,9 +117,8 @@ void Coordinator::decide(Entries::iterator it, std::vector<Decision>& decisions)
 
 // A rank reports a group as a whole. So when one of its operations is due, all of them are, or the
 // ranks have grouped differently: that ends every group concerned, for those who brought it.
-void Coordinator::decideGroup(GroupMark group, Entries::iterator it,
-                              std::vector<Decision>& decisions) {
-  std::set<GroupMark> marks = {group};
+void Coordinator::decideGroup(Entries::iterator it, std::vector<Decision>& decisions) {
+  std::set<GroupMark> marks;
   for (const auto& [rank, what] : it->second.brought) {
     if (what.group.count > 0) marks.insert(what.group);
   }
@@ -133,7 +132,7 @@ void Coordinator::decideGroup(GroupMark group, Entries::iterator it,
     keys.push_back(key);
     whole &= due(key, entry);
   }
-  whole &= keys.size() == group.count;
+  whole &= keys.size() == marks.begin()->count;
 
   Status why;
   std::vector<Decision> judged;

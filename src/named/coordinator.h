@@ -59,7 +59,7 @@ class Coordinator {
   bool due(const Key& key, const Entry& entry) const;
 
   void decide(Entries::iterator it, std::vector<Decision>& decisions);
-  void decideGroup(GroupMark group, Entries::iterator it, std::vector<Decision>& decisions);
+  void decideGroup(Entries::iterator it, std::vector<Decision>& decisions);
   Decision judge(const Key& key, Entry& entry);
   Status joinedStatus(const Key& key, const Entry& entry) const;
   void changeSets(Decision& decision);

@@ -32,12 +32,17 @@ TEST(AnnouncementTest, ReportsSurvive) {
 
 TEST(AnnouncementTest, OrdersSurvive) {
   Decision decision{full(), {1, 0, 5}, 9, Status(StatusCode::kMismatch, "no", 1), {0, 2}};
-  const Orders orders{{{decision}, {Decision(), decision}}, {}};
+  Decision first, second;
+  first.what.key.name = "one";
+  second.what.key.name = "two";
+  const Orders orders{{{decision}, {first, second}}, {}};
   const auto read = decodeOrders(encode(orders));
   ASSERT_TRUE(read.ok()) << read.status();
   ASSERT_EQ(read->batches.size(), 2);
   ASSERT_EQ(read->batches[1].size(), 2);
-  const Decision& last = read->batches[1][1];
+  EXPECT_EQ(read->batches[1][0].what, first.what);
+  EXPECT_EQ(read->batches[1][1].what, second.what);
+  const Decision& last = read->batches[0][0];
   EXPECT_EQ(last.what, decision.what);
   EXPECT_EQ(last.rows, decision.rows);
   EXPECT_EQ(last.number, 9);
@@ -75,6 +80,22 @@ TEST(AnnouncementTest, NonsenseIsNotBelieved) {
   EXPECT_TRUE(refused([](Announcement& what) { what.op = static_cast<Op>(6); }));
   EXPECT_TRUE(refused([](Announcement& what) { what.key.set = kOwnSet; }));
   EXPECT_TRUE(refused([](Announcement& what) { what.kind = Kind::kJoin; }));
+}
+
+TEST(AnnouncementTest, OnlyWhatIsAlikeTravelsAsOne) {
+  Decision sum;
+  const auto refused = [&](auto change) {
+    Decision other;
+    change(other);
+    return !decodeOrders(encode(Orders{{{sum, other}}, {}})).ok();
+  };
+  EXPECT_FALSE(refused([](Decision&) {}));
+  EXPECT_TRUE(refused([](Decision& d) { d.what.type = DataType::kFloat64; }));
+  EXPECT_TRUE(refused([](Decision& d) { d.what.op = Op::kMax; }));
+  EXPECT_TRUE(refused([](Decision& d) { d.what.key.set = 2; }));
+  EXPECT_TRUE(refused([](Decision& d) { d.what.kind = Kind::kBroadcast; }));
+  EXPECT_TRUE(refused([](Decision& d) { d.error = {StatusCode::kMismatch, "no"}; }));
+  EXPECT_FALSE(decodeOrders(encode(Orders{{{}}, {}})).ok());
 }
 
 TEST(AnnouncementTest, ElementsOfAShape) {

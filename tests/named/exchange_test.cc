@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
@@ -425,6 +426,25 @@ TEST(ExchangeTest, LeavingSpoilsNothingThatIsUnderWay) {
       crew.destroy(rank);
     });
   }
+}
+
+// A coordinator that does something else holds nobody up for long.
+TEST(ExchangeTest, LeavingDoesNotWaitForever) {
+  Crew crew(2);
+  std::promise<void> gone;
+  auto [request, ticket] = Ticket::of<float>(allreduce("w", 1), {1});
+  request.done = [done = request.done, left = gone.get_future().share()](const Status& status,
+                                                                         auto received) {
+    left.wait();
+    done(status, received);
+  };
+  ASSERT_TRUE(crew[0].submit(std::move(request)).ok());
+  EXPECT_TRUE(submit<float>(crew[1], allreduce("w", 1), {1}).wait().ok());
+  const auto before = std::chrono::steady_clock::now();
+  crew.destroy(1);
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 20s);
+  gone.set_value();
+  EXPECT_TRUE(ticket.wait().ok());
 }
 
 TEST(ExchangeTest, CallbacksMaySubmit) {

@@ -3,7 +3,7 @@
 //   member MODE
 //     busy: allreduces of two sizes without end;
 //     idle: one operation that nobody else brings;
-//     rounds: 200 times every kind, then "sum=…", and it leaves as it pleases;
+//     rounds: 40 times every kind, then "sum=…", and it leaves as it pleases;
 //     leave: rank 1 ends in an orderly way while others wait.
 #include <condition_variable>
 #include <cstdio>
@@ -19,6 +19,8 @@
 using namespace colla;
 
 namespace {
+
+constexpr long kRounds = 40;
 
 // One operation, and what came of it.
 struct Outcome {
@@ -54,8 +56,8 @@ Status start(named::Exchange& exchange, named::Request request, std::span<const 
 
 // The first error that comes.
 Status keepBusy(named::Exchange& exchange, const std::string& mode, int rank) {
-  std::vector<float> small(100, 1), large(300'000, 1);
-  for (long round = 0; mode != "rounds" || round < 200; ++round) {
+  std::vector<float> small(100, 1), large(100'000, 1);
+  for (long round = 0; mode != "rounds" || round < kRounds; ++round) {
     std::vector<std::shared_ptr<Outcome>> results;
     const auto add = [&](named::Kind kind, const std::string& name,
                          const std::vector<float>& input) {
@@ -81,7 +83,8 @@ Status keepBusy(named::Exchange& exchange, const std::string& mode, int rank) {
     }
     if (round == 0) std::cout << "going" << std::endl;
     for (const auto& result : results) COLLA_TRY(result->wait());
-    if (mode == "rounds" && round == 199) std::cout << "sum=" << results[1]->output[5] << std::endl;
+    if (mode == "rounds" && round == kRounds - 1)
+      std::cout << "sum=" << results[1]->output[5] << std::endl;
   }
   return {};
 }
