@@ -12,7 +12,42 @@ void addTo(float* sum, const float* values, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) sum[i] += values[i];
 }
 
+// A row that only one side has is that side's: adding +0.0 changes nothing but the sign of a zero,
+// which the root sets.
+Rows merge(const RowsView& left, const RowsView& right, std::size_t width) {
+  Rows sum;
+  sum.rows.reserve(left.rows.size() + right.rows.size());
+  sum.values.reserve(left.values.size() + right.values.size());
+  const auto take = [&](const RowsView& from, std::size_t i) {
+    sum.rows.push_back(from.rows[i]);
+    const float* const values = from.values.data() + i * width;
+    sum.values.insert(sum.values.end(), values, values + width);
+  };
+  std::size_t l = 0;
+  std::size_t r = 0;
+  while (l < left.rows.size() || r < right.rows.size()) {
+    const bool hasLeft = l < left.rows.size();
+    const bool hasRight = r < right.rows.size();
+    if (!hasRight || (hasLeft && left.rows[l] < right.rows[r])) {
+      take(left, l++);
+    } else if (!hasLeft || right.rows[r] < left.rows[l]) {
+      take(right, r++);
+    } else {
+      take(left, l++);
+      addTo(sum.values.data() + sum.values.size() - width, right.values.data() + r++ * width,
+            width);
+    }
+  }
+  return sum;
+}
+
 }  // namespace
+
+RowsView RowsView::within(std::int64_t first, std::int64_t last, std::size_t width) const {
+  const auto begin = static_cast<std::size_t>(std::ranges::lower_bound(rows, first) - rows.begin());
+  const auto end = static_cast<std::size_t>(std::ranges::lower_bound(rows, last) - rows.begin());
+  return {rows.subspan(begin, end - begin), values.subspan(begin * width, (end - begin) * width)};
+}
 
 Rows gatherRows(std::span<const std::int64_t> rows, std::span<const float> values,
                 std::size_t width) {
@@ -36,56 +71,54 @@ Rows gatherRows(std::span<const std::int64_t> rows, std::span<const float> value
   return gathered;
 }
 
-// A row that only one side has is that side's: adding +0.0 changes nothing but the sign of a zero,
-// which the root sets.
 Rows mergeRows(Rows left, Rows right, std::size_t width) {
   if (left.rows.empty()) return right;
   if (right.rows.empty()) return left;
-  Rows sum;
-  sum.rows.reserve(left.rows.size() + right.rows.size());
-  sum.values.reserve(left.values.size() + right.values.size());
-  const auto take = [&](const Rows& from, std::size_t i) {
-    sum.rows.push_back(from.rows[i]);
-    const float* const values = from.values.data() + i * width;
-    sum.values.insert(sum.values.end(), values, values + width);
-  };
-  std::size_t l = 0;
-  std::size_t r = 0;
-  while (l < left.rows.size() || r < right.rows.size()) {
-    const bool hasLeft = l < left.rows.size();
-    const bool hasRight = r < right.rows.size();
-    if (!hasRight || (hasLeft && left.rows[l] < right.rows[r])) {
-      take(left, l++);
-    } else if (!hasLeft || right.rows[r] < left.rows[l]) {
-      take(right, r++);
-    } else {
-      take(left, l++);
-      addTo(sum.values.data() + sum.values.size() - width, right.values.data() + r++ * width,
-            width);
-    }
-  }
-  return sum;
+  return merge(RowsView(left), RowsView(right), width);
 }
 
 void finishRows(Rows& rows) {
   for (float& value : rows.values) value += 0.0f;
 }
 
-Rows foldRows(const SumTree& tree, std::vector<Rows> leaves, std::size_t width) {
+Rows foldRows(const SumTree& tree, std::span<const RowsView> leaves, std::size_t width) {
   COLLA_CHECK(static_cast<int>(leaves.size()) == tree.leaves());
+  // A leaf where it lies, or a sum, which `view` is of: it stays in place when the sum is moved.
+  struct Value {
+    RowsView view;
+    Rows sum = {};
+  };
   // Children come before their parents, so a stack evaluates the tree.
-  std::vector<Rows> stack;
+  std::vector<Value> stack;
   for (const SumTree::Node& node : tree.nodes()) {
     if (node.leaf >= 0) {
-      stack.push_back(std::move(leaves[static_cast<std::size_t>(node.leaf)]));
+      stack.push_back({leaves[static_cast<std::size_t>(node.leaf)]});
       continue;
     }
-    Rows right = std::move(stack.back());
+    Value right = std::move(stack.back());
     stack.pop_back();
-    stack.back() = mergeRows(std::move(stack.back()), std::move(right), width);
+    Value& left = stack.back();
+    if (left.view.rows.empty()) {
+      left = std::move(right);
+    } else if (!right.view.rows.empty()) {
+      Rows sum = merge(left.view, right.view, width);
+      const RowsView view(sum);
+      left = {view, std::move(sum)};
+    }
   }
-  finishRows(stack.front());
-  return std::move(stack.front());
+  auto& [view, sum] = stack.front();
+  if (sum.rows.empty()) {
+    sum = {{view.rows.begin(), view.rows.end()}, {view.values.begin(), view.values.end()}};
+  }
+  finishRows(sum);
+  return std::move(sum);
+}
+
+Rows foldRows(const SumTree& tree, std::vector<Rows> leaves, std::size_t width) {
+  std::vector<RowsView> views;
+  views.reserve(leaves.size());
+  for (const Rows& leaf : leaves) views.emplace_back(leaf);
+  return foldRows(tree, views, width);
 }
 
 }  // namespace colla::collective

@@ -20,6 +20,19 @@ struct Rows {
   std::vector<float> values;
 };
 
+// The same in somebody else's memory.
+struct RowsView {
+  RowsView() = default;
+  RowsView(std::span<const std::int64_t> ascending, std::span<const float> theirValues)
+      : rows(ascending), values(theirValues) {}
+  explicit RowsView(const Rows& all) : rows(all.rows), values(all.values) {}
+  // Those in [first, last).
+  RowsView within(std::int64_t first, std::int64_t last, std::size_t width) const;
+
+  std::span<const std::int64_t> rows;
+  std::span<const float> values;
+};
+
 // Rows that come in any order and several times as each once, ascending; those of one row are added
 // in the order in which they come.
 Rows gatherRows(std::span<const std::int64_t> rows, std::span<const float> values,
@@ -31,6 +44,7 @@ Rows mergeRows(Rows left, Rows right, std::size_t width);
 void finishRows(Rows& rows);
 
 // leaves[i] is leaf i's of `tree`; the root's sum, finished.
+Rows foldRows(const SumTree& tree, std::span<const RowsView> leaves, std::size_t width);
 Rows foldRows(const SumTree& tree, std::vector<Rows> leaves, std::size_t width);
 
 }  // namespace colla::collective

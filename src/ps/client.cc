@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "ps/byte_reader.h"
+#include "ps/pushed_rows.h"
 #include "ps/sender.h"
 #include "transport/spin.h"
 
@@ -64,7 +65,12 @@ Client::Client(ClientOptions options, Declaration declaration, Layout layout,
     servers_.push_back(
         std::make_unique<Channel>(*options_.transport, peer, options_.names[peer], kWorkerChannel));
   }
-  if (shared_ == nullptr) sender_ = std::make_unique<Sender>(*options_.transport);
+  if (shared_ == nullptr) {
+    sender_ = std::make_unique<Sender>(*options_.transport);
+  } else {
+    pushedRows_ = std::make_unique<RowMemory>(*shared_);
+    pulledRows_ = std::make_unique<RowMemory>(*shared_);
+  }
 }
 
 Client::~Client() {
@@ -155,37 +161,37 @@ void Client::push(int block) {
 }
 
 void Client::pushRows(int entry, std::span<const collective::Rows> leaves) {
-  const std::size_t width = layout_.entries()[entry].width();
-  std::vector<std::vector<collective::Rows>> parts(servers_.size(),
-                                                   std::vector<collective::Rows>(leaves.size()));
+  std::vector<RowsWriter> writers(servers_.size(),
+                                  RowsWriter(leaves.size(), layout_.entries()[entry].width()));
   for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
-    const collective::Rows& all = leaves[leaf];
-    std::size_t at = 0;
+    const std::vector<std::int64_t>& rows = leaves[leaf].rows;
+    std::size_t begin = 0;
     for (const Partition& part : layout_.partitionsOf(entry)) {
       const auto end =
-          static_cast<std::size_t>(std::ranges::lower_bound(all.rows, part.end) - all.rows.begin());
-      collective::Rows& mine = parts[part.server][leaf];
-      mine.rows.insert(mine.rows.end(), all.rows.begin() + static_cast<std::ptrdiff_t>(at),
-                       all.rows.begin() + static_cast<std::ptrdiff_t>(end));
-      mine.values.insert(mine.values.end(),
-                         all.values.begin() + static_cast<std::ptrdiff_t>(at * width),
-                         all.values.begin() + static_cast<std::ptrdiff_t>(end * width));
-      at = end;
+          static_cast<std::size_t>(std::ranges::lower_bound(rows, part.end) - rows.begin());
+      writers[part.server].add(leaf, leaves[leaf], begin, end);
+      begin = end;
     }
   }
   for (std::size_t server = 0; server < servers_.size(); ++server) {
-    const bool any =
-        std::ranges::any_of(parts[server], [](const auto& r) { return !r.rows.empty(); });
-    if (!any) continue;
-    servers_[server]->ask({.topic = Topic::kPushRows, .number = entry, .step = step_},
-                          encodeRows(parts[server]));
+    const RowsWriter& writer = writers[server];
+    if (writer.empty()) continue;
+    Ask ask{.topic = Topic::kPushRows, .number = entry, .step = step_, .bytes = writer.bytes()};
+    const std::span<std::byte> shared =
+        pushedRows_ ? pushedRows_->take(writer.bytes()) : std::span<std::byte>();
+    std::vector<std::byte> payload(shared.empty() ? writer.bytes() : 0);
+    writer.write(shared.empty() ? payload : shared);
+    if (!shared.empty()) ask.place = pushedRows_->placeOf(shared);
+    servers_[server]->ask(ask, std::move(payload));
   }
 }
 
 Result<Turn> Client::finish(const Finish& finish) {
   auto turn = parametersFrom(
       askAll(servers_, {.topic = Topic::kFinish, .step = step_}, encode(finish)), deadline());
-  if (sender_) sender_->finish();  // The servers have what was pushed, or want it no more.
+  // The servers have used what was pushed, or want it no more.
+  if (sender_) sender_->finish();
+  if (pushedRows_) pushedRows_->takeBack();
   return turn;
 }
 
@@ -216,24 +222,41 @@ Status Client::pullRows(int entry, std::span<const std::int64_t> rows, std::span
   }
   std::vector<Channel::Expected> expected;
   std::vector<std::size_t> who;
+  std::vector<std::span<const std::byte>> results;  // Of each, where it lies in this memory.
+  if (pulledRows_) pulledRows_->takeBack();
   for (std::size_t server = 0; server < servers_.size(); ++server) {
     if (asked_[server].empty()) continue;
-    const auto payload = std::as_bytes(std::span(asked_[server]));
+    const auto numbers = std::as_bytes(std::span(asked_[server]));
+    const std::size_t count = asked_[server].size();
+    Ask ask{.topic = Topic::kPullRows,
+            .number = entry,
+            .count = static_cast<std::uint32_t>(count),
+            .bytes = numbers.size() + count * width * sizeof(float)};
+    const std::span<std::byte> shared =
+        pulledRows_ ? pulledRows_->take(ask.bytes) : std::span<std::byte>();
+    if (!shared.empty()) {
+      std::ranges::copy(numbers, shared.begin());
+      ask.place = pulledRows_->placeOf(shared);
+      results.push_back(shared.subspan(numbers.size()));
+    } else {
+      results.emplace_back();
+    }
+    Channel& channel = *servers_[server];
     expected.push_back(
-        {servers_[server].get(),
-         servers_[server]->ask({.topic = Topic::kPullRows, .number = entry}, copyOf(payload))});
+        {&channel, channel.ask(ask, shared.empty() ? copyOf(numbers) : std::vector<std::byte>())});
     who.push_back(server);
   }
   if (expected.empty()) return {};
   COLLA_TRY_ASSIGN(const auto replies, Channel::wait(expected, deadline()));
   for (std::size_t i = 0; i < replies.size(); ++i) {
     const auto& places = places_[who[i]];
-    if (replies[i].payload.size() != places.size() * width * sizeof(float)) {
+    const std::span<const std::byte> result = results[i].empty() ? replies[i].payload : results[i];
+    if (result.size() != places.size() * width * sizeof(float)) {
       return {StatusCode::kMismatch, "another number of rows came than was asked for"};
     }
     for (std::size_t row = 0; row < places.size(); ++row) {
-      std::memcpy(values.data() + places[row] * width,
-                  replies[i].payload.data() + row * width * sizeof(float), width * sizeof(float));
+      std::memcpy(values.data() + places[row] * width, result.data() + row * width * sizeof(float),
+                  width * sizeof(float));
     }
   }
   return {};

@@ -21,6 +21,7 @@
 #include "colla/status.h"
 #include "ps/channel.h"
 #include "ps/layout.h"
+#include "ps/row_memory.h"
 #include "ps/shard.h"
 #include "ps/wire.h"
 #include "transport/transport.h"
@@ -108,8 +109,10 @@ class Client {
   transport::SharedMemory* const shared_;
   std::vector<Memory> areas_;
   std::vector<std::unique_ptr<Channel>> servers_;
-  std::unique_ptr<Sender> sender_;  // Where pushes travel.
-  std::int64_t step_ = 0;           // Updates made when this worker last got parameters.
+  std::unique_ptr<Sender> sender_;         // Where pushes travel.
+  std::unique_ptr<RowMemory> pushedRows_;  // Where they don't: those of the step,
+  std::unique_ptr<RowMemory> pulledRows_;  // and those of one pull.
+  std::int64_t step_ = 0;                  // Updates made when this worker last got parameters.
   std::vector<std::vector<std::int64_t>> asked_;  // pullRows(): rows of each server,
   std::vector<std::vector<std::size_t>> places_;  // and where their values go.
 };

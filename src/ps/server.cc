@@ -132,7 +132,7 @@ Result<std::span<const std::byte>> Server::payloadOf(const Asked& from, transpor
   return std::span<const std::byte>(keep.bytes);
 }
 
-Status Server::handle(const Asked& from) {
+Status Server::handle(Asked& from) {
   if (!failure_.empty() && from.ask.topic != Topic::kLeave) {
     return {StatusCode::kGroupBroken, failure_};
   }

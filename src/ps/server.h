@@ -72,7 +72,7 @@ class Server {
                                                       std::vector<std::byte>& payload);
   // Where it lies; `keep` holds it there.
   Result<std::span<const std::byte>> payloadOf(const Asked& from, transport::Mapping& keep);
-  Status handle(const Asked& from);
+  Status handle(Asked& from);
   Status handleServer(const Asked& from);
   void answer(const Asked& to, const Answer& answer, std::vector<std::byte> payload = {});
   void refuse(const Asked& to, const Status& why);
@@ -88,7 +88,7 @@ class Server {
   void checkPushed();
   Status check(int peer, int block, std::int64_t step) const;
   const std::byte* gradientOf(int peer, int block, int leaf) const;
-  Status pushRows(const Asked& from);
+  Status pushRows(Asked& from);
   Status finish(const Asked& from);
   Status pullRows(const Asked& from);
   Status fetch(const Asked& from);

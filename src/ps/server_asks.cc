@@ -174,10 +174,8 @@ const std::byte* Server::gradientOf(int peer, int block, int leaf) const {
              : worker.areas[leaf + 1].bytes.data() + layout_->blocks()[block].offset;
 }
 
-// Rows go to the partitions that have them; each server gets its own.
-Status Server::pushRows(const Asked& from) {
-  transport::Mapping keep;
-  COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
+// Values stay where they lie until the step is over; the numbers that they are found by are copied.
+Status Server::pushRows(Asked& from) {
   Worker& worker = workers_[from.peer];
   const int entry = from.ask.number;
   if (entry < 0 || entry >= static_cast<int>(layout_->entries().size()) ||
@@ -186,19 +184,23 @@ Status Server::pushRows(const Asked& from) {
     return {};
   }
   const Entry& table = layout_->entries()[entry];
+  Worker::TableRows pushed;
+  COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, pushed.keep));
   auto rows = decodeRows(payload, shard_->tree().leavesOf(from.peer), table.rows(), table.width());
   if (!rows.ok()) {
     worker.refusal = rows.status().withContext(fmt::format("table \"{}\"", table.name));
     return {};
   }
-  for (const collective::Rows& leaf : *rows) {
+  for (const PushedRows& leaf : *rows) {
     const auto bad = firstNotFinite(leaf.values.data(), leaf.values.size(), DataType::kFloat32);
     if (bad && worker.refusal.ok()) {
       worker.refusal = wrong("the gradient of \"{}\" is not finite in row {} in step {}",
                              table.name, leaf.rows[*bad / table.width()], from.ask.step + 1);
     }
   }
-  worker.rows[entry] = *std::move(rows);
+  pushed.leaves = *std::move(rows);
+  pushed.payload = std::move(from.payload);
+  worker.rows[entry] = std::move(pushed);
   return {};
 }
 
@@ -231,15 +233,21 @@ Status Server::pullRows(const Asked& from) {
   transport::Mapping keep;
   COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
   const int entry = from.ask.number;
+  const std::size_t count = from.ask.count;
   if (entry < 0 || entry >= static_cast<int>(layout_->entries().size()) ||
-      layout_->entries()[entry].kind != Kind::kRows || payload.size() % sizeof(std::int64_t) != 0) {
+      layout_->entries()[entry].kind != Kind::kRows) {
     return wrong("entry {} is no table", entry);
   }
   const Entry& table = layout_->entries()[entry];
   const std::size_t width = table.width();
-  const std::size_t count = payload.size() / sizeof(std::int64_t);
-  std::vector<std::byte> values(count * width * sizeof(float));
-  for (std::size_t i = 0; i < count; ++i) {
+  const std::size_t numbers = count * sizeof(std::int64_t);
+  const std::size_t bytes = count * width * sizeof(float);
+  const bool sends = keep.bytes.empty();
+  if (payload.size() != (sends ? numbers : numbers + bytes))
+    return wrong("damaged numbers of rows");
+  std::vector<std::byte> sent(sends ? bytes : 0);
+  std::byte* out = sends ? sent.data() : keep.bytes.data() + numbers;
+  for (std::size_t i = 0; i < count; ++i, out += width * sizeof(float)) {
     std::int64_t row = 0;
     std::memcpy(&row, payload.data() + i * sizeof(row), sizeof(row));
     if (row < 0 || row >= table.rows()) {
@@ -249,11 +257,10 @@ Status Server::pullRows(const Asked& from) {
     const auto number = static_cast<int>(&part - layout_->partitions().data());
     if (part.server != options_.rank) return wrong("row {} is on another server", row);
     std::memcpy(
-        values.data() + i * width * sizeof(float),
-        shard_->partition(number).data() + static_cast<std::size_t>(row - part.begin) * width,
+        out, shard_->partition(number).data() + static_cast<std::size_t>(row - part.begin) * width,
         width * sizeof(float));
   }
-  answer(from, {.step = step_}, std::move(values));
+  answer(from, {.step = step_}, std::move(sent));
   return {};
 }
 

@@ -12,19 +12,6 @@
 #include "ps/server_worker.h"
 
 namespace colla::ps {
-namespace {
-
-collective::Rows rowsWithin(const collective::Rows& all, std::int64_t first, std::int64_t last,
-                            std::size_t width) {
-  const auto begin = std::ranges::lower_bound(all.rows, first) - all.rows.begin();
-  const auto end = std::ranges::lower_bound(all.rows, last) - all.rows.begin();
-  const auto values = static_cast<std::ptrdiff_t>(width);
-  return {{all.rows.begin() + begin, all.rows.begin() + end},
-          {all.values.begin() + begin * values, all.values.begin() + end * values}};
-}
-
-}  // namespace
-
 // One more server has everything of a worker's step. With the last of them it has arrived.
 void Server::arrived(int worker, std::int64_t step) {
   if (!policy_ || worker < 0 || worker >= options_.workers || workers_[worker].gone) return;
@@ -122,14 +109,13 @@ void Server::begin(const Order& order) {
       }
     }
   };
-  const Shard::RowLeaves rows = [&](int entry, std::int64_t first, std::int64_t last,
-                                    std::span<collective::Rows> out) {
+  const Shard::RowLeaves rows = [&](int entry, std::span<collective::RowsView> out) {
     for (const int worker : take) {
       const auto found = workers_[worker].rows.find(entry);
       if (found == workers_[worker].rows.end()) continue;
       for (int leaf = 0; leaf < tree.leavesOf(worker); ++leaf) {
-        out[tree.firstLeaf(worker) + leaf] =
-            rowsWithin(found->second[leaf], first, last, layout_->entries()[entry].width());
+        const PushedRows& pushed = found->second.leaves[leaf];
+        out[tree.firstLeaf(worker) + leaf] = {pushed.rows, pushed.values};
       }
     }
   };
@@ -176,8 +162,8 @@ Terms Server::termsOf(const Order& order) const {
     share += finish.share;
     terms.factor = finish.factor;
     terms.bytes += shard_->bytes() * static_cast<std::size_t>(shard_->tree().leavesOf(worker));
-    for (const auto& [entry, leaves] : workers_[worker].rows) {
-      for (const collective::Rows& leaf : leaves) terms.bytes += leaf.values.size() * sizeof(float);
+    for (const auto& [entry, pushed] : workers_[worker].rows) {
+      for (const PushedRows& leaf : pushed.leaves) terms.bytes += leaf.values.size_bytes();
     }
     for (std::size_t entry = 0; entry < terms.present.size(); ++entry) {
       terms.present[entry] |= finish.present[entry];

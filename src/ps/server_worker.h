@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ps/pushed_rows.h"
 #include "ps/server.h"
 
 namespace colla::ps {
@@ -18,10 +19,15 @@ struct Server::Worker {
   std::vector<transport::Mapping> areas;  // Parameters first, then each partial sum's.
 
   // Of its present step.
-  std::map<int, std::vector<AlignedBytes>> staged;    // By block: partial sums that were sent.
-  std::map<int, std::vector<collective::Rows>> rows;  // By entry: of each leaf.
-  std::set<int> pushed;                               // Blocks.
-  Status refusal;                                     // What is wrong with them.
+  std::map<int, std::vector<AlignedBytes>> staged;  // By block: partial sums that were sent.
+  struct TableRows {
+    std::vector<PushedRows> leaves;
+    std::vector<std::byte> payload;  // What holds their values,
+    transport::Mapping keep;         // one or the other.
+  };
+  std::map<int, TableRows> rows;  // By entry.
+  std::set<int> pushed;           // Blocks.
+  Status refusal;                 // What is wrong with them.
   std::optional<Finish> finish;
   std::int64_t clock = 0;  // Steps that it has finished.
   std::int64_t step = 0;

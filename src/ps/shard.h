@@ -54,9 +54,8 @@ class Shard {
 
   // Puts, for each leaf of the tree, where its values of a block are; null: it has none.
   using Leaves = std::function<void(int block, std::span<const std::byte*> leaves)>;
-  // Puts the rows of a table that each leaf has in [begin, end).
-  using RowLeaves = std::function<void(int entry, std::int64_t begin, std::int64_t end,
-                                       std::span<collective::Rows> leaves)>;
+  // Puts the rows of a table that each leaf has.
+  using RowLeaves = std::function<void(int entry, std::span<collective::RowsView> leaves)>;
   // Adds the places that a block's parameters are to be copied to.
   using Sinks = std::function<void(int block, std::vector<std::byte*>& sinks)>;
 
@@ -83,7 +82,7 @@ class Shard {
     int partition;
     std::int64_t begin;
     std::int64_t end;
-    collective::Rows sum;
+    collective::Rows sum;  // For clipping: see sum().
   };
 
   void cutIntoRanges(int partition);
@@ -107,9 +106,11 @@ class Shard {
   template <typename T>
   void updatePiece(const Terms& terms, Memory& memory, std::size_t offset, const Piece& piece,
                    std::span<const T> sums);
-  void foldRange(Range& range, const RowLeaves& rows);
+  std::size_t widthOf(const Range& range) const;
+  std::vector<collective::RowsView> leavesIn(const Range& range, const RowLeaves& rows) const;
+  void updateRange(const Terms& terms, const Range& range, const RowLeaves& rows);
   void sumRange(Range& range, const RowLeaves& rows, Squares& squares);
-  void applyRange(const Terms& terms, Range& range);
+  void applyRows(const Terms& terms, int partition, collective::Rows sum);
   bool present(const Terms& terms, const Piece& piece) const;
 
   const Layout& layout_;

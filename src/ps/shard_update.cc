@@ -182,17 +182,43 @@ void Shard::applyBlock(const Terms& terms, int number, const Sinks& sinksFor) {
   }
 }
 
-void Shard::foldRange(Range& range, const RowLeaves& rowsOf) {
-  std::vector<collective::Rows> rows(static_cast<std::size_t>(tree_.leaves()));
+std::vector<collective::RowsView> Shard::leavesIn(const Range& range,
+                                                  const RowLeaves& rowsOf) const {
+  std::vector<collective::RowsView> leaves(static_cast<std::size_t>(tree_.leaves()));
   const int entry = layout_.partitions()[range.partition].entry;
-  rowsOf(entry, range.begin, range.end, rows);
-  range.sum = collective::foldRows(tree_, std::move(rows), layout_.entries()[entry].width());
+  rowsOf(entry, leaves);
+  for (auto& leaf : leaves) leaf = leaf.within(range.begin, range.end, widthOf(range));
+  return leaves;
+}
+
+std::size_t Shard::widthOf(const Range& range) const {
+  return layout_.entries()[layout_.partitions()[range.partition].entry].width();
+}
+
+// A few rows are summed and applied at a time: their sums stay in the cache.
+void Shard::updateRange(const Terms& terms, const Range& range, const RowLeaves& rowsOf) {
+  const std::size_t width = widthOf(range);
+  const std::size_t most = std::max<std::size_t>(1, kChunk / width);
+  std::vector<collective::RowsView> left = leavesIn(range, rowsOf);
+  std::vector<collective::RowsView> some(left.size());
+  for (std::int64_t begin = range.begin; begin < range.end;) {
+    std::int64_t end = range.end;
+    for (const auto& leaf : left) {
+      if (leaf.rows.size() > most) end = std::min(end, leaf.rows[most]);
+    }
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      some[i] = left[i].within(begin, end, width);
+      left[i] = left[i].within(end, range.end, width);
+    }
+    applyRows(terms, range.partition, collective::foldRows(tree_, some, width));
+    begin = end;
+  }
 }
 
 void Shard::sumRange(Range& range, const RowLeaves& rowsOf, Squares& squares) {
-  foldRange(range, rowsOf);
+  const std::size_t width = widthOf(range);
   const int entry = layout_.partitions()[range.partition].entry;
-  const std::size_t width = layout_.entries()[entry].width();
+  range.sum = collective::foldRows(tree_, leavesIn(range, rowsOf), width);
   const std::span<const float> values = range.sum.values;
   for (std::size_t i = 0; i < range.sum.rows.size(); ++i) {
     squares.add(entry, static_cast<std::size_t>(range.sum.rows[i]) * width,
@@ -201,18 +227,17 @@ void Shard::sumRange(Range& range, const RowLeaves& rowsOf, Squares& squares) {
 }
 
 // Rows are numbered from the partition's first.
-void Shard::applyRange(const Terms& terms, Range& range) {
-  const Partition& part = layout_.partitions()[range.partition];
-  collective::Rows sum = std::exchange(range.sum, {});
+void Shard::applyRows(const Terms& terms, int number, collective::Rows sum) {
+  const Partition& part = layout_.partitions()[number];
   if (terms.present[static_cast<std::size_t>(part.entry)] == 0 || sum.rows.empty()) return;
   for (std::int64_t& row : sum.rows) row -= part.begin;
   std::array<std::span<float>, optim::kMaxSlots> slots;
-  for (int slot = 0; slot < this->slots(); ++slot) slots[slot] = partition(range.partition, slot);
+  for (int slot = 0; slot < this->slots(); ++slot) slots[slot] = partition(number, slot);
   const optim::Update update{.step = steps_[part.entry],
                              .lr = learningRate(rule_.options()) * terms.factor,
                              .gradScale = terms.gradScale};
-  rule_.applyRows<float>(update, partition(range.partition), layout_.entries()[part.entry].width(),
-                         sum.rows, sum.values,
+  rule_.applyRows<float>(update, partition(number), layout_.entries()[part.entry].width(), sum.rows,
+                         sum.values,
                          std::span(slots).first(static_cast<std::size_t>(this->slots())));
 }
 
@@ -233,10 +258,7 @@ void Shard::update(const Terms& terms, const Leaves& leaves, const RowLeaves& ro
   beginUpdate(terms);
   forEachPart(
       terms.bytes, [&](int block, std::size_t) { updateBlock(terms, block, leaves, sinks); },
-      [&](Range& range, std::size_t) {
-        foldRange(range, rows);
-        applyRange(terms, range);
-      });
+      [&](Range& range, std::size_t) { updateRange(terms, range, rows); });
 }
 
 Squares Shard::sum(const Terms& terms, const Leaves& leaves, const RowLeaves& rows) {
@@ -253,7 +275,9 @@ void Shard::applySums(const Terms& terms, const Sinks& sinks) {
   beginUpdate(terms);
   forEachPart(
       terms.bytes, [&](int block, std::size_t) { applyBlock(terms, block, sinks); },
-      [&](Range& range, std::size_t) { applyRange(terms, range); });
+      [&](Range& range, std::size_t) {
+        applyRows(terms, range.partition, std::exchange(range.sum, {}));
+      });
 }
 
 }  // namespace colla::ps

@@ -123,38 +123,6 @@ Result<Finish> decodeFinish(std::span<const std::byte> bytes, std::size_t entrie
   return finish;
 }
 
-std::vector<std::byte> encodeRows(std::span<const collective::Rows> leaves) {
-  ByteWriter writer;
-  for (const collective::Rows& leaf : leaves) {
-    writer.putAll(std::span<const std::int64_t>(leaf.rows));
-    writer.putAll(std::span<const float>(leaf.values));
-  }
-  return writer.take();
-}
-
-Result<std::vector<collective::Rows>> decodeRows(std::span<const std::byte> bytes, int leaves,
-                                                 std::int64_t rows, std::size_t width) {
-  ByteReader reader(bytes);
-  std::vector<collective::Rows> all;
-  for (int i = 0; i < leaves; ++i) {
-    collective::Rows& leaf = all.emplace_back();
-    leaf.rows = reader.getAll<std::int64_t>();
-    leaf.values = reader.getAll<float>();
-    if (!reader.ok() || leaf.values.size() != leaf.rows.size() * width) {
-      return damaged("gradient of rows");
-    }
-    for (std::size_t row = 0; row < leaf.rows.size(); ++row) {
-      if (leaf.rows[row] < 0 || leaf.rows[row] >= rows) {
-        return {StatusCode::kInvalidArgument,
-                fmt::format("row {} of a table with {} rows", leaf.rows[row], rows)};
-      }
-      if (row > 0 && leaf.rows[row] <= leaf.rows[row - 1]) return damaged("gradient of rows");
-    }
-  }
-  if (!reader.done()) return damaged("gradient of rows");
-  return all;
-}
-
 std::vector<std::byte> encode(const Order& order) {
   ByteWriter writer;
   writer.putAll(std::span<const int>(order.decision.take));

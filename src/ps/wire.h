@@ -33,9 +33,10 @@ enum class Topic : std::uint8_t {
   kBegin,        // Answered with the parameters once worker 0 has said kStart.
   kOthers,       // Answered with the parameters once every other worker has gone.
   kPush,         // number: block, `step`. The block's partial sums follow, or lie in the areas.
-  kPushRows,     // number: entry, `step`; payload: encodeRows().
+  kPushRows,     // number: entry, `step`; payload: RowsWriter's.
   kFinish,       // `step`; payload: Finish. Answered with the parameters.
-  kPullRows,     // number: entry; payload: row numbers. Answered with their values.
+  kPullRows,     // number: entry, count: of rows; payload: their numbers. Answered with their
+                 // values, which go behind the numbers where these lie in the worker's memory.
   kSnapshot,     // Answered with the step that it is of.
   kFetch,        // number: block, `slot`, `step` of the snapshot. Answered with its bytes in the
                  // snapshot.
@@ -113,12 +114,6 @@ struct Finish {
 };
 std::vector<std::byte> encode(const Finish& finish);
 Result<Finish> decodeFinish(std::span<const std::byte> bytes, std::size_t entries);
-
-// Rows of each of a worker's leaves.
-std::vector<std::byte> encodeRows(std::span<const collective::Rows> leaves);
-// kInvalidArgument for rows that don't ascend or are not in [0, rows), and other lengths.
-Result<std::vector<collective::Rows>> decodeRows(std::span<const std::byte> bytes, int leaves,
-                                                 std::int64_t rows, std::size_t width);
 
 // A decision on its way to the other servers.
 struct Order {

@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "ps/pushed_rows.h"
 #include "ps/squares.h"
 #include "ps/wire.h"
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ps/pushed_rows.h"
 #include "ps/squares.h"
 
 namespace colla::ps {
@@ -64,17 +65,53 @@ TEST(WireTest, WhatIsCutShortIsRefused) {
   }
 }
 
+std::vector<std::byte> written(std::span<const collective::Rows> leaves, std::size_t width) {
+  RowsWriter writer(leaves.size(), width);
+  for (std::size_t i = 0; i < leaves.size(); ++i)
+    writer.add(i, leaves[i], 0, leaves[i].rows.size());
+  std::vector<std::byte> bytes(writer.bytes());
+  writer.write(bytes);
+  return bytes;
+}
+
 TEST(WireTest, RowsAreCheckedBeforeTheyAreUsed) {
-  const auto decoded = [](collective::Rows rows) {
-    return decodeRows(encodeRows(std::span(&rows, 1)), 1, 10, 2);
+  std::vector<std::byte> bytes;
+  const auto decoded = [&](const collective::Rows& rows) {
+    bytes = written(std::span(&rows, 1), 2);
+    return decodeRows(bytes, 1, 10, 2);
   };
   const auto good = decoded({{0, 9}, {1, 2, 3, 4}});
   ASSERT_TRUE(good.ok());
   EXPECT_THAT(good->at(0).rows, ElementsAre(0, 9));
+  EXPECT_THAT(good->at(0).values, ElementsAre(1, 2, 3, 4));
   EXPECT_THAT(std::string(decoded({{10}, {1, 2}}).status().message()), HasSubstr("row 10"));
   EXPECT_THAT(std::string(decoded({{-1}, {1, 2}}).status().message()), HasSubstr("row -1"));
   EXPECT_FALSE(decoded({{3, 3}, {1, 2, 3, 4}}).ok());
-  EXPECT_FALSE(decoded({{3}, {1, 2, 3}}).ok());
+}
+
+// Rows of an odd length, and parts of a leaf that were added one after another.
+TEST(WireTest, RowsOfSeveralLeavesComeBackWhole) {
+  const std::vector<collective::Rows> leaves = {
+      {{1, 4, 7}, {1, 2, 3, 4, 5, 6, 7, 8, 9}}, {{}, {}}, {{2}, {10, 11, 12}}};
+  RowsWriter writer(3, 3);
+  EXPECT_TRUE(writer.empty());
+  writer.add(0, leaves[0], 0, 1);
+  writer.add(0, leaves[0], 2, 3);
+  writer.add(2, leaves[2], 0, 1);
+  EXPECT_FALSE(writer.empty());
+  std::vector<std::byte> bytes(writer.bytes());
+  writer.write(bytes);
+  const auto read = decodeRows(bytes, 3, 8, 3);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_THAT(read->at(0).rows, ElementsAre(1, 7));
+  EXPECT_THAT(read->at(0).values, ElementsAre(1, 2, 3, 7, 8, 9));
+  EXPECT_TRUE(read->at(1).rows.empty());
+  EXPECT_THAT(read->at(2).values, ElementsAre(10, 11, 12));
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(decodeRows(std::span(bytes).first(size), 3, 8, 3).ok()) << size;
+  }
+  EXPECT_FALSE(decodeRows(bytes, 2, 8, 3).ok());
+  EXPECT_FALSE(decodeRows(bytes, 3, 8, 2).ok());
 }
 
 TEST(SquaresTest, AreAddedInOrderWhoeverHasThem) {

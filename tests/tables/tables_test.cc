@@ -47,6 +47,18 @@ TEST(TablesErrorTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(ended.out, HasSubstr("\"rows\" is not finite in row 3"));
 }
 
+TEST(TablesErrorTest, ThreadsOfAServer) {
+  const std::vector<std::string> rest = {"--", TABLES_PROGRAM, "add", "0"};
+  std::vector<std::string> words = {"-np", "1", "--ps", "1", "--server-threads", "3"};
+  words.insert(words.end(), rest.begin(), rest.end());
+  const Ended good = run(words);
+  EXPECT_EQ(good.code, 0) << good.err;
+  words[5] = "-1";
+  const Ended bad = run(words);
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.err, HasSubstr("COLLA_SERVER_THREADS is -1, but must be from 1 to 4096"));
+}
+
 TEST(TablesErrorTest, WithoutServers) {
   const Ended ended = run({"-np", "2", "--", TABLES_PROGRAM, "add", "0"});
   EXPECT_EQ(ended.code, 1);
