@@ -1,8 +1,10 @@
 """The extension module; nothing in it is public."""
 
+import datetime
 import enum
 
 import torch
+import torch.distributed as dist
 
 version: str
 torch_version: str
@@ -103,3 +105,10 @@ class Exchange:
     def sets(self) -> dict[int, list[int]]: ...
     def start_timeline(self, path: str, mark_cycles: bool) -> None: ...
     def stop_timeline(self) -> None: ...
+
+def create_process_group(
+    store: dist.Store, rank: int, size: int, timeout: datetime.timedelta
+) -> dist.distributed_c10d.Backend: ...
+def leave_process_group(
+    group: dist.distributed_c10d.Backend, grace: datetime.timedelta
+) -> None: ...

@@ -77,56 +77,63 @@ WorkPtr ProcessGroup::recvAnysource(Tensors& tensors, int tag) {
               static_cast<std::uint32_t>(tag), options_->timeout);
 }
 
-// Everybody tells rank 0 that it is here, and rank 0, once it has heard of all, lets them go. Only
-// rank 0 counts the barrier's own time, so that it can say who is missing before others give up.
+// Everybody tells rank 0 that it is here, and rank 0, once it has heard of all or of too few, tells
+// them which. Only rank 0 counts the barrier's own time, so that it can say who is missing before
+// others give up.
 void ProcessGroup::monitoredBarrier(const ::c10d::BarrierOptions& options, bool waitAllRanks) {
   const std::uint32_t tag = kBarrierTags | (++barriers_ & (kBarrierTags - 1));
   const auto timeout = timeoutOr(options.timeout);
   if (size_ == 1) return;
-  const auto message = [&](bool outgoing, int peer) {
-    return post({outgoing ? OpType::SEND : OpType::RECV, "colla:monitored_barrier"},
-                at::empty({1}, at::kByte), outgoing, peer, tag, options_->timeout);
+  const auto message = [&](bool outgoing, int peer, const at::Tensor& verdict) {
+    return post({outgoing ? OpType::SEND : OpType::RECV, "colla:monitored_barrier"}, verdict,
+                outgoing, peer, tag, options_->timeout);
   };
+  const auto told = [](bool passed) { return at::full({1}, passed ? 1 : 0, at::kByte); };
   if (rank_ != 0) {
+    std::string why = "rank 0 gave it up";
+    const at::Tensor verdict = told(false);
     try {
-      message(true, 0)->wait(kNoTimeout);
-      message(false, 0)->wait(kNoTimeout);
+      message(true, 0, told(true))->wait(kNoTimeout);
+      message(false, 0, verdict)->wait(kNoTimeout);
     } catch (const std::exception& e) {
-      TORCH_CHECK_WITH(DistBackendError, false, "Rank ", rank_,
-                       " successfully reached monitoredBarrier, but received errors while waiting "
-                       "for send/recv from rank 0. Please check rank 0 logs for faulty rank.\n"
-                       " Original exception: \n",
-                       e.what());
+      why = e.what();
     }
+    TORCH_CHECK_WITH(DistBackendError, verdict.item<std::uint8_t>() == 1, "Rank ", rank_,
+                     " successfully reached monitoredBarrier, but received errors while waiting "
+                     "for send/recv from rank 0. Please check rank 0 logs for faulty rank.\n"
+                     " Original exception: \n",
+                     why);
     return;
   }
 
   std::vector<WorkPtr> arrivals;
-  for (int rank = 1; rank < size_; ++rank) arrivals.push_back(message(false, rank));
+  for (int rank = 1; rank < size_; ++rank) arrivals.push_back(message(false, rank, told(false)));
   const auto end = std::chrono::steady_clock::now() + timeout;
+  std::string failure;
   std::vector<int> missing;
-  std::string why;
-  for (int rank = 1; rank < size_; ++rank) {
+  for (int rank = 1; rank < size_ && (waitAllRanks || failure.empty()); ++rank) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    if (left <= std::chrono::milliseconds(0) && !waitAllRanks) {
+      failure = fmt::format("Rank 0 timed out in monitoredBarrier after {} ms, before rank {}",
+                            timeout.count(), rank);
+      break;
+    }
     try {
       arrivals[static_cast<std::size_t>(rank - 1)]->wait(
           std::max(left, std::chrono::milliseconds(1)));
     } catch (const std::exception& e) {
       missing.push_back(rank);
-      why = e.what();
-      if (!waitAllRanks) break;
+      failure = fmt::format(
+          "Rank{} {} failed to pass monitoredBarrier in {} ms\n Original exception: \n{}",
+          missing.size() > 1 ? "s" : "", fmt::join(missing, ", "), timeout.count(), e.what());
     }
   }
-  if (!missing.empty()) {
-    TORCH_CHECK_WITH(
-        DistBackendError, false,
-        fmt::format("[Rank 0]: Rank{} {} failed to pass monitoredBarrier in {} ms\n"
-                    " Original exception: \n{}",
-                    missing.size() > 1 ? "s" : "", fmt::join(missing, ", "), timeout.count(), why));
-  }
   std::vector<WorkPtr> releases;
-  for (int rank = 1; rank < size_; ++rank) releases.push_back(message(true, rank));
+  for (int rank = 1; rank < size_; ++rank) {
+    releases.push_back(message(true, rank, told(failure.empty())));
+  }
+  TORCH_CHECK_WITH(DistBackendError, failure.empty(), "[Rank 0]: ", failure);
   for (const WorkPtr& release : releases) release->wait(kNoTimeout);
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "c10d/meet.h"
@@ -46,6 +47,15 @@ void ProcessGroup::abort() {
         {StatusCode::kCancelled, fmt::format("rank {} aborted the process group", rank_)});
   }
   if (mailbox_ != nullptr) mailbox_->close();
+}
+
+void ProcessGroup::leave(std::chrono::milliseconds grace) {
+  const auto end = std::chrono::steady_clock::now() + grace;
+  while (underWay_ > 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (underWay_ > 0) abort();
+  shutdown();
 }
 
 ::c10d::ErrorType ProcessGroup::getError() {
@@ -107,10 +117,12 @@ WorkPtr ProcessGroup::run(Title title, std::optional<Tensors> inputs, Work::Outp
     work->complete(attempt(operation, group));
     return work;
   }
-  group.async([work, attempt, operation = std::move(operation),
+  ++underWay_;
+  group.async([this, work, attempt, operation = std::move(operation),
                caller = at::ThreadLocalState()](Group& on) -> Status {
     const at::ThreadLocalStateGuard asCaller(caller);
     work->complete(attempt(operation, on));
+    --underWay_;
     return {};
   });
   return work;

@@ -59,6 +59,9 @@ class ProcessGroup : public ::c10d::Backend {
   void abort() override;
   // Waits for the collectives that are under way, and leaves the job.
   void shutdown() override;
+  // The same at the end of a program, which nobody may hold up: what is not done after `grace` is
+  // given up.
+  void leave(std::chrono::milliseconds grace);
 
   // moves.cc
   WorkPtr broadcast(Tensors& tensors, const ::c10d::BroadcastOptions& options) override;
@@ -124,6 +127,7 @@ class ProcessGroup : public ::c10d::Backend {
   std::atomic<std::uint64_t> sequence_ = 0;
   std::atomic<std::uint64_t> messages_ = 0;
   std::atomic<std::uint32_t> barriers_ = 0;
+  std::atomic<int> underWay_ = 0;  // On the progress thread, or waiting for it.
   std::atomic<bool> failed_ = false;
   // Both null after shutdown(). The mailbox goes first.
   std::unique_ptr<Job> job_;

@@ -132,7 +132,7 @@ Buffer numbersOf(const at::Tensor& tensor, const ::c10d::ReduceOp& op, const cha
               ": Cannot use ReduceOp.AVG with ", tensor.scalar_type(),
               ": use SUM, and divide afterwards");
   TORCH_CHECK(!isBitwise(op) || !fraction, "colla: ", what, ": Cannot use ReduceOp.", nameOf(op),
-              " with ", tensor.scalar_type(), ": bitwise operations take integers and bool");
+              " with non-integral dtype ", tensor.scalar_type());
   const auto type =
       dataTypeOf(complex ? c10::toRealValueType(tensor.scalar_type()) : tensor.scalar_type());
   TORCH_CHECK(type.has_value(), "colla: ", what, ": Invalid scalar type ", tensor.scalar_type());

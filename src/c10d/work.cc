@@ -22,6 +22,10 @@ std::exception_ptr make(const std::string& text) {
 }  // namespace
 
 std::exception_ptr asException(const Status& status, const char* name, int rank) {
+  if (status.code() == StatusCode::kTimeout) {
+    return make<c10::DistBackendError>(
+        fmt::format("{} on rank {}: Timed out ({})", name, rank, status.message()));
+  }
   const std::string text = fmt::format("{} on rank {}: {}", name, rank, toString(status));
   switch (status.code()) {
     case StatusCode::kPeerLost:
@@ -110,8 +114,7 @@ bool MessageWork::wait(std::chrono::milliseconds timeout) {
     late = !cv_.wait_for(lock, limit, [this] { return completed_; });
   }
   if (late && giveUp_) {
-    giveUp_({StatusCode::kTimeout,
-             fmt::format("Timed out after waiting {} ms for {}", limit.count(), peer_)});
+    giveUp_({StatusCode::kTimeout, fmt::format("waited {} ms for {}", limit.count(), peer_)});
   }
   return ::c10d::Work::wait(kNoTimeout);
 }

@@ -33,6 +33,12 @@ void bindC10d(py::module_& module) {
       },
       py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"),
       py::call_guard<py::gil_scoped_release>());
+  module.def(
+      "leave_process_group",
+      [](const c10::intrusive_ptr<::c10d::Backend>& group, std::chrono::milliseconds grace) {
+        if (auto* ours = dynamic_cast<c10d::ProcessGroup*>(group.get())) ours->leave(grace);
+      },
+      py::arg("group"), py::arg("grace"), py::call_guard<py::gil_scoped_release>());
 }
 
 }  // namespace colla::python

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from torch_ranks import TorchRanks
 
 ROOT = pathlib.Path(__file__).parents[2]
 COLLA = ROOT / "build" / "bin" / "colla"
@@ -28,3 +29,19 @@ def run_ranks(tmp_path):
         )
 
     return run
+
+
+@pytest.fixture
+def torch_ranks(tmp_path):
+    """Starts a script's text as `size` ranks of torch.distributed; see TorchRanks."""
+    started = []
+
+    def start(script: str, size: int, env: dict[str, str] | None = None) -> TorchRanks:
+        directory = tmp_path / str(len(started))
+        directory.mkdir()
+        started.append(TorchRanks(directory, script, size, env))
+        return started[-1]
+
+    yield start
+    for ranks in started:
+        ranks.end()

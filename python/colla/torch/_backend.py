@@ -1,15 +1,31 @@
 """The backend ``colla`` of ``torch.distributed``: importing this registers it."""
 
+import atexit
 import datetime
 
+import torch
 import torch.distributed as dist
 
 from colla import _core
 
+# At the end of a program, for operations that nobody waited for.
+_GRACE = datetime.timedelta(seconds=5)
 
-def _create(store: dist.Store, rank: int, size: int, timeout: datetime.timedelta) -> dist.Backend:
+
+def _create(store: "dist.Store", rank: int, size: int, timeout: datetime.timedelta):
     return _core.create_process_group(store, rank, size, timeout)
+
+
+def _leave_all() -> None:
+    """Leaves the groups that the program did not destroy, while Python is still whole."""
+    for group in list(dist.distributed_c10d._world.pg_map):
+        try:
+            backend = group._get_backend(torch.device("cpu"))
+        except RuntimeError:
+            continue  # It has none for this device.
+        _core.leave_process_group(backend, _GRACE)
 
 
 if dist.is_available() and "COLLA" not in dist.Backend._plugins:
     dist.Backend.register_backend("colla", _create, devices=["cpu"])
+    atexit.register(_leave_all)
