@@ -68,3 +68,38 @@ class Exchange:
     def sets(self) -> dict[int, list[int]]: ...
     def start_timeline(self, path: str, mark_cycles: bool) -> None: ...
     def stop_timeline(self) -> None: ...
+
+class Manifest:
+    """What a checkpoint says about itself: src/checkpoint/manifest.h."""
+
+    step: int
+    epoch: int
+    samples: int
+    seed: int
+    slices: int
+    threads: int
+    global_batch: int
+    model: str
+    optimizer: str
+    strategy: str
+    workers: int
+    extra: dict[str, str]
+    def __init__(self) -> None: ...
+
+class Checkpoint:
+    @property
+    def manifest(self) -> Manifest: ...
+    @property
+    def model(self) -> list[tuple[str, torch.Tensor]]: ...
+    @property
+    def optimizer(self) -> list[tuple[str, torch.Tensor]]: ...
+
+def save_checkpoint(
+    path: str,
+    manifest: Manifest,
+    parameters: list[tuple[str, torch.Tensor]],
+    buffers: list[tuple[str, torch.Tensor]],
+    optimizer: list[tuple[str, torch.Tensor]],
+    keep: int,
+) -> str: ...
+def load_checkpoint(path: str) -> Checkpoint: ...

@@ -5,6 +5,8 @@
 
 namespace colla::python {
 
+// Checkpoints of torch tensors: Manifest, save_checkpoint, load_checkpoint.
+void bindCheckpoint(pybind11::module_& module);
 // Jobs and named collectives on torch tensors: Job, Exchange.
 void bindNamed(pybind11::module_& module);
 

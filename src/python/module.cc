@@ -10,5 +10,6 @@ PYBIND11_MODULE(_core, module) {
   module.attr("version") = colla::version();
   // Types of torch are handed over as they are in memory: another version has others.
   module.attr("torch_version") = TORCH_VERSION;
+  colla::python::bindCheckpoint(module);
   colla::python::bindNamed(module);
 }

@@ -46,6 +46,7 @@ from colla.torch._world import (
     start_timeline,
     stop_timeline,
 )
+from colla.torch.checkpoint import CheckpointInfo, load_checkpoint, save_checkpoint
 from colla.torch.compression import Compression
 from colla.torch.functions import (
     allgather_object,
