@@ -127,6 +127,13 @@ Decision getDecision(ByteReader& reader, bool& sound) {
   return decision;
 }
 
+// What travels as one is reduced as one.
+bool alike(const Decision& a, const Decision& b) {
+  return a.error.ok() && b.error.ok() && a.what.kind == Kind::kAllreduce &&
+         b.what.kind == Kind::kAllreduce && a.what.key.set == b.what.key.set &&
+         a.what.type == b.what.type && a.what.op == b.what.op;
+}
+
 Status damaged(std::string_view what) {
   return {StatusCode::kMismatch, fmt::format("{} is damaged", what)};
 }
@@ -178,7 +185,7 @@ Result<Orders> decodeOrders(std::span<const std::byte> bytes) {
     sound = reader.ok() && count > 0 && count <= reader.remaining() / kLeastDecision;
     for (std::uint32_t j = 0; sound && j < count; ++j) {
       batch.push_back(getDecision(reader, sound));
-      sound &= reader.ok();
+      sound &= reader.ok() && (j == 0 || alike(batch.front(), batch.back()));
     }
   }
   if (!sound || !reader.done()) return damaged("the coordinator's orders");

@@ -31,7 +31,7 @@ class Coordinator {
   // What one rank reports: all of its announcements, so that groups come whole. kMismatch when the
   // rank breaks the rules, and nothing of it can be trusted any more.
   Status take(int rank, std::vector<Announcement> announcements, TimePoint now);
-  // What is due, in the order in which it became so.
+  // What is due, in the order of the announcements that may have made it so.
   std::vector<Decision> decide();
 
   struct Stall {

@@ -295,8 +295,10 @@ Status Exchange::Core::carryOut(const Batch& batch) {
   {
     const MutexLock lock(mutex_);
     for (const Decision& decision : batch) {
+      const Kind kind = decision.what.kind;
+      const bool zeros = joined_ && (kind == Kind::kAllreduce || kind == Kind::kBarrier);
       const auto it = pending_.find(decision.what.key);
-      if (it == pending_.end() && (!joined_ || decision.what.kind > Kind::kBarrier)) {
+      if (it == pending_.end() && !zeros) {
         return {StatusCode::kInternal,
                 fmt::format("{} is to carry out {}, which was not submitted there", names_[rank_],
                             describe(decision.what)),
