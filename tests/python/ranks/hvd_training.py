@@ -392,7 +392,7 @@ def check_checkpoints():
                 assert torch.equal(mine, expected)
         hvd.save_checkpoint(FILES / f"{name}-again", again, other, 4)
         assert hvd.load_checkpoint(directory, again).step == 4
-        with raises(RuntimeError, "size mismatch" if RANK == 0 else ""):
+        with raises(RuntimeError, "Missing key"):
             hvd.load_checkpoint(directory, torch.nn.Sequential(torch.nn.Linear(6, 9), torch.nn.BatchNorm1d(3)))
     with raises(FileNotFoundError):
         hvd.load_checkpoint(FILES / "nowhere", model)
