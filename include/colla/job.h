@@ -29,6 +29,9 @@ namespace colla {
 namespace transport {
 class Transport;
 }
+namespace job {
+struct Meeting;
+}
 
 struct JobOptions {
   // The version of libtorch that the program runs on; empty for one without. Every process of a
@@ -45,6 +48,9 @@ class Job {
  public:
   // Reads the environment, meets the other processes and connects to them.
   static Result<std::unique_ptr<Job>> init(const JobOptions& options = {});
+  // The same where somebody else has found out which process this is and where the others meet
+  // (job/open_store.h): the environment then tells settings alone.
+  static Result<std::unique_ptr<Job>> init(const JobOptions& options, job::Meeting meeting);
   // A job whose workers are threads of this process: one Job for each of them. Refused where the
   // environment says that this process is one of several.
   static Result<std::vector<std::unique_ptr<Job>>> inThreads(int workers,

@@ -34,6 +34,8 @@ constexpr std::array kSettings = {
     Setting{"log", kText, "info", "debug, info, warn, error or off", false},
     Setting{"secret_file", kText, "",
             "file with the job's secret, needed between hosts without `colla run`", false},
+    Setting{"server_threads", kInteger, "0",
+            "threads of a parameter server; 0: cores / servers of its host, at most 8", false},
     Setting{"slices", kInteger, "0",
             "logical pieces of every global batch; 0: the number of workers at first start", true},
     Setting{"spin_us", kInteger, "-1",

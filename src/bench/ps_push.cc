@@ -183,7 +183,8 @@ Status servePush(const AgentPlace& place) {
                        .servers = job->servers(),
                        .workers = workers,
                        .names = job->names(),
-                       .timeout = job->timeout()})
+                       .timeout = job->timeout(),
+                       .threads = job->threads()})
         .run();
   }
   PushLoad load(*job);

@@ -134,6 +134,7 @@ Status Board::awaitCounter(std::atomic<std::uint64_t> Header::*counter, std::uin
 }
 
 void Board::breakUp(const Status& why) {
+  if (brokeUp_.test_and_set()) return;
   Header& mine = header(rank_);
   mine.brokenCode = why.code();
   mine.brokenPeer = why.peer();

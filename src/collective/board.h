@@ -9,7 +9,7 @@
 //
 // A rank that fails says so on its board: everybody who waits is told at once, and why.
 //
-// Not thread safe: a group runs one operation at a time.
+// Not thread safe but for breakUp(): a group runs one operation at a time.
 #pragma once
 
 #include <array>
@@ -76,7 +76,7 @@ class Board {
   void advance();
   Status awaitAll(Deadline deadline, std::uint64_t lag = 0);
 
-  // Ends everybody's waits, now and later, with `why`.
+  // Ends everybody's waits, now and later, with `why`. From any thread; the first one counts.
   void breakUp(const Status& why);
 
   // The memory at `place` of `rank`.
@@ -126,6 +126,7 @@ class Board {
   std::vector<std::span<std::byte>> boards_;
   std::vector<transport::Mapping> mappings_;  // What keeps the others' in place.
   std::uint64_t steps_ = 0;
+  std::atomic_flag brokeUp_;
   transport::Call call_;  // Of the operation under way.
 };
 

@@ -65,6 +65,16 @@ void GroupCore::close() {
   if (progress_.joinable()) progress_.join();
 }
 
+void GroupCore::abort(const Status& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!broken_.ok()) return;
+    broken_ = why;
+  }
+  if (board_ != nullptr) board_->breakUp(why);
+  tellMembers(why);
+}
+
 Status GroupCore::begin(Turn& turn) {
   std::unique_lock lock(mutex_);
   const bool nested = progress_.get_id() == std::this_thread::get_id();

@@ -75,6 +75,8 @@ class GroupCore {
   ~GroupCore();
   // Carries out what was enqueued and ends the progress thread.
   void close();
+  // Breaks the group, from any thread: what is under way here and elsewhere ends with `why`.
+  void abort(const Status& why);
 
   int rank() const { return options_.rank; }
   int size() const { return static_cast<int>(options_.members.size()); }

@@ -73,6 +73,19 @@ Result<int> threadsOf(const Config& config, const job::Place& place) {
   return std::max(1, job::usableCpus() / std::max(1, place.localSize));
 }
 
+// A server's work is to move memory: a few threads can use all that a host's memory can do.
+Result<int> serverThreadsOf(const Config& config, const job::Place& place) {
+  constexpr int kEnough = 8;
+  const auto wanted = config.integer("server_threads");
+  if (wanted < 0 || wanted > 4096) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("{} is {}, but must be from 1 to 4096, or 0 for cores / servers",
+                        config.origin("server_threads"), wanted)};
+  }
+  if (wanted > 0) return static_cast<int>(wanted);
+  return std::clamp(job::usableCpus() / std::max(1, place.localSize), 1, kEnough);
+}
+
 Result<GroupCore::Options> worldOptions(const Config& config, const job::Place& place,
                                         const job::Connection& connection) {
   GroupCore::Options options;
@@ -92,17 +105,23 @@ Result<GroupCore::Options> worldOptions(const Config& config, const job::Place& 
 
 }  // namespace
 
-Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
-  COLLA_TRY_ASSIGN(const Config config, Config::fromEnvironment(jobOptions.settings));
-  COLLA_TRY_ASSIGN(const log::Level level, log::parseLevel(config.text("log")));
-  auto state = std::make_unique<State>();
+Result<std::unique_ptr<Job>> Job::init(const JobOptions& options) {
+  COLLA_TRY_ASSIGN(const Config config, Config::fromEnvironment(options.settings));
   // A secret's file may also be named in the configuration's.
   const std::string secretFile = config.text("secret_file");
   const auto variable = [&](const char* name) -> const char* {
     const bool asked = std::string_view(name) == "COLLA_SECRET_FILE" && !secretFile.empty();
     return asked ? secretFile.c_str() : std::getenv(name);
   };
-  COLLA_TRY_ASSIGN(state->place, job::readEnvironment(variable));
+  COLLA_TRY_ASSIGN(job::Place place, job::readEnvironment(variable));
+  return init(options, job::Meeting{std::move(place)});
+}
+
+Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions, job::Meeting meeting) {
+  COLLA_TRY_ASSIGN(const Config config, Config::fromEnvironment(jobOptions.settings));
+  COLLA_TRY_ASSIGN(const log::Level level, log::parseLevel(config.text("log")));
+  auto state = std::make_unique<State>();
+  state->place = std::move(meeting.place);
   const job::Place& place = state->place;
   if (place.role == Role::kServer && !jobOptions.serves) {
     return {
@@ -112,7 +131,8 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
                     place.rank, place.servers)};
   }
   COLLA_TRY_ASSIGN(state->slices, slicesOf(config, place));
-  COLLA_TRY_ASSIGN(state->threads, threadsOf(config, place));
+  COLLA_TRY_ASSIGN(state->threads, place.role == Role::kServer ? serverThreadsOf(config, place)
+                                                               : threadsOf(config, place));
   state->timeout = config.seconds("collective_timeout");
   const rendezvous::MemberId id{place.role, place.rank};
   log::setLevel(level);
@@ -127,7 +147,8 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions) {
         const std::string secret,
         rendezvous::loadSecret(place.secretHex.empty() ? nullptr : place.secretHex.c_str(),
                                place.secretFile));
-    COLLA_TRY_ASSIGN(state->meeting, job::openStore(place, secret, deadline));
+    COLLA_TRY_ASSIGN(state->meeting,
+                     job::openStore(place, std::move(meeting.server), secret, deadline));
     // What came of the defaults counts too: bits depend on it. Servers don't compute with threads,
     // so in a job that has some, workers compare them when they declare what they train.
     const transport::Identity identity{

@@ -73,9 +73,11 @@ Status tellWhoIsWhere(const Place& place, rendezvous::Store& store, Deadline dea
 
 }  // namespace
 
-Result<OpenStore> openStore(const Place& place, const std::string& secret, Deadline deadline) {
+Result<OpenStore> openStore(const Place& place, std::unique_ptr<rendezvous::StoreServer> server,
+                            const std::string& secret, Deadline deadline) {
   OpenStore open;
-  if (place.servesStore) {
+  open.server = std::move(server);
+  if (place.servesStore && open.server == nullptr) {
     COLLA_TRY_ASSIGN(open.server, serve(place, secret));
   }
   const rendezvous::StoreOptions options{.address = place.store,

@@ -17,8 +17,18 @@ struct OpenStore {
   std::unique_ptr<rendezvous::Store> store;
 };
 
+// Which process this is, and where it meets the others.
+struct Meeting {
+  Place place;
+  // Of the process that serves the store, where it had to start before the others could be told.
+  std::unique_ptr<rendezvous::StoreServer> server = nullptr;
+};
+
 // Waits for whoever serves it; in a job by lists it says now and then for whom. kRefused when
 // somebody else serves it in this process's place.
-Result<OpenStore> openStore(const Place& place, const std::string& secret, Deadline deadline);
+//
+// `server` is the store that this process serves already, if any.
+Result<OpenStore> openStore(const Place& place, std::unique_ptr<rendezvous::StoreServer> server,
+                            const std::string& secret, Deadline deadline);
 
 }  // namespace colla::job

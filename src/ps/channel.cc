@@ -26,42 +26,44 @@ Result<Channel::Reply> Channel::call(const Ask& ask, std::vector<std::byte> payl
 Result<std::vector<Channel::Reply>> Channel::wait(std::span<const Expected> expected,
                                                   Deadline deadline) {
   std::vector<Reply> replies(expected.size());
-  std::deque<transport::Request> requests(expected.size());
-  std::vector<bool> hasHead(expected.size(), false);
+  // Of each: the answer's head, then the messages of its result.
+  std::vector<std::deque<transport::Request>> requests(expected.size());
   transport::Transport& transport = expected.front().channel->transport_;
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    const auto& [channel, sequence] = expected[i];
-    transport.recv(channel->peer_, envelopeOf(channel->channel_, sequence, kAnswerStep),
-                   std::as_writable_bytes(std::span(&replies[i].head, 1)), requests[i]);
+    const Channel& channel = *expected[i].channel;
+    transport.recv(channel.peer_, envelopeOf(channel.channel_, expected[i].sequence, kAnswerStep),
+                   std::as_writable_bytes(std::span(&replies[i].head, 1)),
+                   requests[i].emplace_back());
   }
   std::vector<std::size_t> open(expected.size());
   for (std::size_t i = 0; i < open.size(); ++i) open[i] = i;
   std::vector<transport::Request*> pending;
+  const auto gather = [&] {
+    pending.clear();
+    for (const std::size_t i : open) {
+      for (transport::Request& request : requests[i]) {
+        if (!request.done()) pending.push_back(&request);
+      }
+    }
+  };
   Status status;
   while (status.ok() && !open.empty()) {
-    pending.clear();
-    for (const std::size_t i : open) pending.push_back(&requests[i]);
+    gather();
     // It names those that did not answer, when they don't.
-    if (!transport.waitAny(pending, deadline)) {
+    if (!pending.empty() && !transport.waitAny(pending, deadline)) {
       status = transport.wait(pending, Deadline::at(TimePoint::min()));
       break;
     }
     std::erase_if(open, [&](std::size_t i) {
-      if (!requests[i].done() || !status.ok()) return false;
-      const auto& [channel, sequence] = expected[i];
-      status = requests[i].status();
+      for (const transport::Request& request : requests[i]) {
+        if (!status.ok() || !request.done()) return false;
+        status = request.status();
+      }
       if (!status.ok()) return true;
       Reply& reply = replies[i];
-      if (!hasHead[i] && reply.head.bytes > 0) {
-        hasHead[i] = true;
-        if (reply.head.bytes > kMostPayload) {
-          status = {StatusCode::kMismatch, fmt::format("{} answers nonsense", channel->name_)};
-          return true;
-        }
-        reply.payload.resize(reply.head.bytes);
-        transport.recv(channel->peer_, envelopeOf(channel->channel_, sequence, kResultStep),
-                       reply.payload, requests[i]);
-        return false;
+      if (requests[i].size() == 1 && reply.head.bytes > 0) {
+        status = expected[i].channel->receive(expected[i], reply, requests[i]);
+        return !status.ok();
       }
       if (reply.head.code != StatusCode::kOk) {
         status = {reply.head.code, std::string(reinterpret_cast<const char*>(reply.payload.data()),
@@ -70,13 +72,35 @@ Result<std::vector<Channel::Reply>> Channel::wait(std::span<const Expected> expe
       return true;
     });
   }
-  if (!open.empty()) {
-    pending.clear();
-    for (const std::size_t i : open) pending.push_back(&requests[i]);
+  gather();
+  if (!pending.empty()) {
     static_cast<void>(transport.wait(pending, Deadline::at(TimePoint::min())));
   }
   if (!status.ok()) return status;
   return replies;
+}
+
+// The result that follows an answer's head.
+Status Channel::receive(const Expected& expected, Reply& reply,
+                        std::deque<transport::Request>& requests) {
+  std::vector<std::span<std::byte>> targets;
+  if (reply.head.code == StatusCode::kOk) targets = expected.targets;
+  std::uint64_t most = 0;
+  for (const std::span<std::byte> target : targets) most += target.size();
+  const bool fits = targets.empty() ? reply.head.bytes <= kMostPayload : reply.head.bytes == most;
+  if (!fits) {
+    return {StatusCode::kMismatch, fmt::format("{} answers with {} bytes, which nobody asked for",
+                                               name_, reply.head.bytes)};
+  }
+  if (targets.empty()) {
+    reply.payload.resize(reply.head.bytes);
+    targets.emplace_back(reply.payload);
+  }
+  for (std::uint32_t step = kResultStep; const std::span<std::byte> target : targets) {
+    transport_.recv(peer_, envelopeOf(channel_, expected.sequence, step++), target,
+                    requests.emplace_back());
+  }
+  return {};
 }
 
 }  // namespace colla::ps

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,12 +44,16 @@ class Channel {
   struct Expected {
     Channel* channel;
     std::uint32_t sequence;
+    // Where the result goes, one message after another; empty: it becomes the reply's payload.
+    std::vector<std::span<std::byte>> targets = {};
   };
   // All answers. The first error that comes ends the wait: one that a server answered with, or the
   // loss of a server.
   static Result<std::vector<Reply>> wait(std::span<const Expected> expected, Deadline deadline);
 
  private:
+  Status receive(const Expected& expected, Reply& reply, std::deque<transport::Request>& requests);
+
   transport::Transport& transport_;
   Outbox outbox_;
   const int peer_;

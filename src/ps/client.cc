@@ -132,13 +132,11 @@ Status Client::start(std::int64_t step, std::span<const std::int64_t> steps) {
 }
 
 Result<Turn> Client::begin() {
-  const auto expected = askAll(servers_, {.topic = Topic::kBegin});
-  return parametersFrom(expected, deadline());
+  return parametersFrom(askAll(servers_, {.topic = Topic::kBegin}), deadline());
 }
 
 Result<Turn> Client::waitForOthers() {
-  const auto expected = askAll(servers_, {.topic = Topic::kOthers});
-  return parametersFrom(expected, Deadline::never());
+  return parametersFrom(askAll(servers_, {.topic = Topic::kOthers}), Deadline::never());
 }
 
 void Client::push(int block) {
@@ -185,25 +183,19 @@ void Client::pushRows(int entry, std::span<const collective::Rows> leaves) {
 }
 
 Result<Turn> Client::finish(const Finish& finish) {
-  const std::vector<std::byte> payload = encode(finish);
-  const auto expected = askAll(servers_, {.topic = Topic::kFinish, .step = step_}, payload);
-  auto turn = parametersFrom(expected, deadline());
+  auto turn = parametersFrom(
+      askAll(servers_, {.topic = Topic::kFinish, .step = step_}, encode(finish)), deadline());
   if (sender_) sender_->finish();  // The servers have what was pushed, or want it no more.
   return turn;
 }
 
-Result<Turn> Client::parametersFrom(std::span<const Channel::Expected> expected,
-                                    Deadline deadline) {
-  COLLA_TRY_ASSIGN(const auto replies, Channel::wait(expected, deadline));
-  for (int server = 0; server < options_.servers && shared_ == nullptr; ++server) {
-    std::span<const std::byte> left = replies[server].payload;
-    for (auto block = layout_.blocks().rbegin(); block != layout_.blocks().rend(); ++block) {
-      if (block->server != server) continue;
-      if (left.size() < block->bytes) return {StatusCode::kMismatch, "too few parameters came"};
-      std::memcpy(areas_[0].bytes.data() + block->offset, left.data(), block->bytes);
-      left = left.subspan(block->bytes);
-    }
+// They lie in area() then: servers have written them, or they are received there.
+Result<Turn> Client::parametersFrom(std::vector<Channel::Expected> expected, Deadline deadline) {
+  for (auto block = layout_.blocks().rbegin(); block != layout_.blocks().rend(); ++block) {
+    if (shared_ != nullptr) break;
+    expected[block->server].targets.push_back(areas_[0].bytes.subspan(block->offset, block->bytes));
   }
+  COLLA_TRY_ASSIGN(const auto replies, Channel::wait(expected, deadline));
   step_ = replies.front().head.step;
   return turnOf(replies.front().head);
 }

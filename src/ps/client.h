@@ -98,7 +98,7 @@ class Client {
   Client(ClientOptions options, Declaration declaration, Layout layout, optim::UpdateRule rule);
   Status allocate(int partials);
   Status attach();
-  Result<Turn> parametersFrom(std::span<const Channel::Expected> expected, Deadline deadline);
+  Result<Turn> parametersFrom(std::vector<Channel::Expected> expected, Deadline deadline);
   Deadline deadline() const { return Deadline::after(options_.timeout); }
 
   const ClientOptions options_;

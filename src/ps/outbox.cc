@@ -5,10 +5,16 @@ namespace colla::ps {
 Outbox::~Outbox() { flush(Deadline::at(TimePoint::min())); }
 
 void Outbox::send(int peer, const transport::Envelope& envelope, std::vector<std::byte> bytes) {
+  const auto own = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  send(peer, envelope, *own, own);
+}
+
+void Outbox::send(int peer, const transport::Envelope& envelope, std::span<const std::byte> bytes,
+                  std::shared_ptr<const void> keep) {
   sweep();
   Letter& letter = letters_.emplace_back();
-  letter.bytes = std::move(bytes);
-  transport_.send(peer, envelope, letter.bytes, letter.request);
+  letter.keep = std::move(keep);
+  transport_.send(peer, envelope, bytes, letter.request);
 }
 
 void Outbox::sweep() {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <list>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -23,6 +24,9 @@ class Outbox {
 
   // Takes the bytes over.
   void send(int peer, const transport::Envelope& envelope, std::vector<std::byte> bytes);
+  // Bytes that `keep` holds in place: one copy can go to several peers.
+  void send(int peer, const transport::Envelope& envelope, std::span<const std::byte> bytes,
+            std::shared_ptr<const void> keep);
   // Forgets what has arrived. A peer that is lost is noticed by who listens to it.
   void sweep();
   // Gives what is left until the deadline to leave.
@@ -30,7 +34,7 @@ class Outbox {
 
  private:
   struct Letter {
-    std::vector<std::byte> bytes;
+    std::shared_ptr<const void> keep;
     transport::Request request;
   };
   transport::Transport& transport_;

@@ -23,6 +23,7 @@ Server::Server(ServerOptions options)
       outbox_(transport_),
       workers_(static_cast<std::size_t>(options_.workers)),
       here_(options_.workers),
+      team_(options_.threads, options_.worthSharing),
       reports_(static_cast<std::size_t>(options_.workers)),
       squares_(static_cast<std::size_t>(options_.servers)),
       serverSequences_(static_cast<std::size_t>(options_.servers)) {}
@@ -39,6 +40,7 @@ Status Server::run() {
     }
     transport_.waitAny(pending, Deadline::at(nextDeadline()));
     for (const auto& inbox : inboxes_) take(*inbox);
+    checkPushed();
     outbox_.sweep();
     keepTime();
   }
@@ -149,7 +151,7 @@ Status Server::handle(const Asked& from) {
       return start(from);
     case Topic::kBegin:
       workers_[from.peer].waits = from;
-      if (started_) deliver(from, {});
+      if (started_) deliver({&from.peer, 1});
       return {};
     case Topic::kOthers:
       others_ = from;

@@ -1,8 +1,9 @@
 // A parameter server: holds its part of the model, takes gradients, hands out parameters.
 //
-// One thread, which sleeps until a worker or another server says something, and never waits for
-// one of them in particular. The first server asks the policy what to do; its decisions reach the
-// others in one order, so all of them make the same updates.
+// One thread sleeps until a worker or another server says something, and never waits for one of
+// them in particular. What there is to compute it shares out to a team, block by block. The first
+// server asks the policy what to do; its decisions reach the others in one order, so all of them
+// make the same updates.
 //
 // A worker's gradients are read where they lie in memory that it shares, and parameters are
 // written into its memory; between hosts both travel as messages.
@@ -12,6 +13,7 @@
 
 #include <chrono>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -23,6 +25,7 @@
 #include "ps/outbox.h"
 #include "ps/policy.h"
 #include "ps/shard.h"
+#include "ps/team.h"
 #include "ps/wire.h"
 
 namespace colla::ps {
@@ -34,6 +37,8 @@ struct ServerOptions {
   int workers = 1;
   std::vector<std::string> names;              // Of all peers, for messages.
   std::chrono::milliseconds timeout{300'000};  // For a step that waits for a worker.
+  int threads = 1;                             // To compute with; bits don't depend on it.
+  std::size_t worthSharing = Team::kWorthSharing;
 };
 
 class Server {
@@ -47,6 +52,12 @@ class Server {
  private:
   struct Worker;
   struct Snapshot;
+  // Who gets the parameters, and how.
+  struct Handout {
+    std::vector<std::byte*> areas = {};  // Of workers on this host,
+    // and the one copy of own blocks that all others are sent.
+    std::shared_ptr<std::map<int, AlignedBytes>> parcel = {};
+  };
 
   bool first() const { return options_.rank == 0; }
   bool declared() const { return shard_ != nullptr; }
@@ -74,11 +85,19 @@ class Server {
   Status fill(const Asked& from);
   Status start(const Asked& from);
   void push(int peer, const Ask& ask);
+  void checkPushed();
+  Status check(int peer, int block, std::int64_t step) const;
+  const std::byte* gradientOf(int peer, int block, int leaf) const;
   Status pushRows(const Asked& from);
   Status finish(const Asked& from);
   Status pullRows(const Asked& from);
   Status fetch(const Asked& from);
-  void deliver(const Asked& to, Answer head);
+
+  // server_handout.cc: the parameters on their way to workers.
+  Handout handoutTo(std::span<const int> workers);
+  Shard::Sinks sinksOf(const Handout& handout) const;
+  void deliver(std::span<const int> workers);
+  void release(int worker, const Handout& handout, Answer head);
 
   // server_orders.cc: what is decided.
   void arrived(int worker, std::int64_t step);
@@ -106,6 +125,7 @@ class Server {
   std::string declaration_;
   std::optional<Declaration> job_;
   std::unique_ptr<Layout> layout_;
+  Team team_;
   std::unique_ptr<Shard> shard_;
   bool started_ = false;
   std::optional<Asked> others_;  // Who waits until it is the last worker.
@@ -123,10 +143,18 @@ class Server {
 
   std::deque<Order> orders_;
   bool underWay_ = false;  // The first order has been summed and waits for its scale.
+  Handout handout_;        // What the first order has made, for those whom it releases.
   std::optional<double> scaleOrdered_;
   std::vector<std::uint32_t> serverSequences_;  // Of messages to each other server.
   std::unique_ptr<Snapshot> snapshot_;
   std::deque<Asked> deferred_;
+
+  struct Pushed {
+    int peer;
+    int block;
+    std::int64_t step;
+  };
+  std::vector<Pushed> unchecked_;
 };
 
 }  // namespace colla::ps

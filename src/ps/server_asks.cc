@@ -18,8 +18,6 @@ Status wrong(fmt::format_string<Args...> format, Args&&... args) {
   return {StatusCode::kInvalidArgument, fmt::format(format, std::forward<Args>(args)...)};
 }
 
-std::span<const std::byte> readable(std::span<std::byte> bytes) { return bytes; }
-
 }  // namespace
 
 Status Server::declare(const Asked& from) {
@@ -41,7 +39,7 @@ Status Server::declare(const Asked& from) {
     COLLA_TRY_ASSIGN(optim::UpdateRule rule, optim::UpdateRule::make(declaration.optimizer));
     COLLA_TRY_ASSIGN(Layout layout, Layout::make(declaration.entries, declaration.layout));
     layout_ = std::make_unique<Layout>(std::move(layout));
-    shard_ = std::make_unique<Shard>(*layout_, options_.rank, std::move(rule), map);
+    shard_ = std::make_unique<Shard>(*layout_, options_.rank, std::move(rule), map, team_);
     job_ = std::move(declaration);
     declaration_ = text;
   } else if (text != declaration_) {
@@ -121,32 +119,59 @@ Status Server::start(const Asked& from) {
   step_ = from.ask.step;
   if (first()) policy_ = makePolicy(job_->policy, step_);
   answer(from, {.step = step_});
-  for (Worker& worker : workers_) {
-    if (worker.waits) deliver(Asked(*worker.waits), {});
+  std::vector<int> waiting;
+  for (int worker = 0; worker < options_.workers; ++worker) {
+    if (workers_[worker].waits) waiting.push_back(worker);
+  }
+  deliver(waiting);
+  return {};
+}
+
+// What has come is looked at together: see checkPushed().
+void Server::push(int peer, const Ask& ask) {
+  workers_[peer].pushed.insert(ask.number);
+  unchecked_.push_back({peer, ask.number, ask.step});
+}
+
+// A number that is not finite would spread into everybody's parameters: no update is made of a
+// gradient before all of it has passed.
+void Server::checkPushed() {
+  std::vector<Status> found(unchecked_.size());
+  std::size_t bytes = 0;
+  for (const Pushed& pushed : unchecked_) bytes += layout_->blocks()[pushed.block].bytes;
+  team_.forEach(unchecked_.size(), bytes, [&](std::size_t i) {
+    const Pushed& pushed = unchecked_[i];
+    found[i] = check(pushed.peer, pushed.block, pushed.step);
+  });
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    Status& refusal = workers_[unchecked_[i].peer].refusal;
+    if (refusal.ok()) refusal = std::move(found[i]);
+  }
+  unchecked_.clear();
+}
+
+Status Server::check(int peer, int block, std::int64_t step) const {
+  const Block& b = layout_->blocks()[block];
+  for (int leaf = 0; leaf < shard_->tree().leavesOf(peer); ++leaf) {
+    const std::byte* const base = gradientOf(peer, block, leaf);
+    for (const Piece& piece : b.pieces) {
+      const Entry& entry = layout_->entries()[piece.entry];
+      if (entry.kind != Kind::kParameter) continue;
+      const auto bad = firstNotFinite(base + piece.offset - b.offset, piece.count, entry.type);
+      if (bad) {
+        return wrong("the gradient of \"{}\" is not finite at element {} in step {}", entry.name,
+                     piece.begin + *bad, step + 1);
+      }
+    }
   }
   return {};
 }
 
-// A number that is not finite would spread into everybody's parameters.
-void Server::push(int peer, const Ask& ask) {
-  Worker& worker = workers_[peer];
-  const Block& block = layout_->blocks()[ask.number];
-  worker.pushed.insert(ask.number);
-  const int leaves = shard_->tree().leavesOf(peer);
-  for (int leaf = 0; leaf < leaves; ++leaf) {
-    const std::byte* const base = worker.areas.empty()
-                                      ? worker.staged[ask.number][leaf].bytes().data()
-                                      : worker.areas[leaf + 1].bytes.data() + block.offset;
-    for (const Piece& piece : block.pieces) {
-      const Entry& entry = layout_->entries()[piece.entry];
-      if (entry.kind != Kind::kParameter) continue;
-      const auto bad = firstNotFinite(base + piece.offset - block.offset, piece.count, entry.type);
-      if (bad && worker.refusal.ok()) {
-        worker.refusal = wrong("the gradient of \"{}\" is not finite at element {} in step {}",
-                               entry.name, piece.begin + *bad, ask.step + 1);
-      }
-    }
-  }
+const std::byte* Server::gradientOf(int peer, int block, int leaf) const {
+  const Worker& worker = workers_[peer];
+  return worker.areas.empty()
+             ? worker.staged.at(block)[leaf].bytes().data()
+             : worker.areas[leaf + 1].bytes.data() + layout_->blocks()[block].offset;
 }
 
 // Rows go to the partitions that have them; each server gets its own.
@@ -181,6 +206,7 @@ Status Server::finish(const Asked& from) {
   Worker& worker = workers_[from.peer];
   transport::Mapping keep;
   COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
+  checkPushed();
   if (!worker.refusal.ok()) return std::exchange(worker.refusal, {});
   COLLA_TRY_ASSIGN(Finish finish, decodeFinish(payload, layout_->entries().size()));
   if (!started_) return wrong("a step ends before worker 0 has started the servers");
@@ -261,35 +287,6 @@ Status Server::fetch(const Asked& from) {
   }
   answer(from, {.step = snapshot_->step}, {bytes.begin(), bytes.end()});
   return {};
-}
-
-// The parameters as they are now: written into the worker's memory, or sent with the answer.
-void Server::deliver(const Asked& to, Answer head) {
-  Worker& worker = workers_[to.peer];
-  head.step = step_;
-  head.stop = stop_ ? 1 : 0;
-  head.scale = scale_;
-  std::int64_t slowest = worker.clock;
-  for (const Worker& other : workers_) {
-    if (!other.gone) slowest = std::min(slowest, other.clock);
-  }
-  head.behind = worker.clock - slowest;
-  worker.waits.reset();
-  worker.finish.reset();
-  worker.rows.clear();
-  worker.pushed.clear();
-  std::vector<std::byte> payload;
-  // What the next forward needs first goes first.
-  for (auto it = shard_->blocks().rbegin(); it != shard_->blocks().rend(); ++it) {
-    const std::span<const std::byte> bytes = readable(shard_->block(*it));
-    if (worker.areas.empty()) {
-      payload.insert(payload.end(), bytes.begin(), bytes.end());
-    } else {
-      std::memcpy(worker.areas[0].bytes.data() + layout_->blocks()[*it].offset, bytes.data(),
-                  bytes.size());
-    }
-  }
-  answer(to, head, std::move(payload));
 }
 
 }  // namespace colla::ps

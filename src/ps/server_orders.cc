@@ -14,9 +14,10 @@
 namespace colla::ps {
 namespace {
 
-collective::Rows rowsWithin(const collective::Rows& all, const Partition& part, std::size_t width) {
-  const auto begin = std::ranges::lower_bound(all.rows, part.begin) - all.rows.begin();
-  const auto end = std::ranges::lower_bound(all.rows, part.end) - all.rows.begin();
+collective::Rows rowsWithin(const collective::Rows& all, std::int64_t first, std::int64_t last,
+                            std::size_t width) {
+  const auto begin = std::ranges::lower_bound(all.rows, first) - all.rows.begin();
+  const auto end = std::ranges::lower_bound(all.rows, last) - all.rows.begin();
   const auto values = static_cast<std::ptrdiff_t>(width);
   return {{all.rows.begin() + begin, all.rows.begin() + end},
           {all.values.begin() + begin * values, all.values.begin() + end * values}};
@@ -57,7 +58,10 @@ void Server::gone(int worker, bool finished) {
 }
 
 void Server::answerLast() {
-  if (others_ && here_ == 1 && failure_.empty()) deliver(*std::exchange(others_, std::nullopt), {});
+  if (!others_ || here_ != 1 || !failure_.empty()) return;
+  const int last = others_->peer;
+  workers_[last].waits = std::exchange(others_, std::nullopt);
+  deliver({&last, 1});
 }
 
 void Server::decide(std::vector<Decision> decisions) {
@@ -113,27 +117,25 @@ void Server::begin(const Order& order) {
   const Shard::Leaves leaves = [&](int block, std::span<const std::byte*> out) {
     std::ranges::fill(out, nullptr);
     for (const int worker : take) {
-      Worker& w = workers_[worker];
       for (int leaf = 0; leaf < tree.leavesOf(worker); ++leaf) {
-        out[tree.firstLeaf(worker) + leaf] =
-            w.areas.empty() ? w.staged[block][leaf].bytes().data()
-                            : w.areas[leaf + 1].bytes.data() + layout_->blocks()[block].offset;
+        out[tree.firstLeaf(worker) + leaf] = gradientOf(worker, block, leaf);
       }
     }
   };
-  const Shard::RowLeaves rows = [&](int number, std::span<collective::Rows> out) {
-    const Partition& part = layout_->partitions()[number];
+  const Shard::RowLeaves rows = [&](int entry, std::int64_t first, std::int64_t last,
+                                    std::span<collective::Rows> out) {
     for (const int worker : take) {
-      const auto found = workers_[worker].rows.find(part.entry);
+      const auto found = workers_[worker].rows.find(entry);
       if (found == workers_[worker].rows.end()) continue;
       for (int leaf = 0; leaf < tree.leavesOf(worker); ++leaf) {
         out[tree.firstLeaf(worker) + leaf] =
-            rowsWithin(found->second[leaf], part, layout_->entries()[part.entry].width());
+            rowsWithin(found->second[leaf], first, last, layout_->entries()[entry].width());
       }
     }
   };
   if (job_->clipNorm == 0) {
-    shard_->update(terms, leaves, rows);
+    handout_ = handoutTo(order.decision.release);
+    shard_->update(terms, leaves, rows, sinksOf(handout_));
     return;
   }
   Squares squares = shard_->sum(terms, leaves, rows);
@@ -159,7 +161,8 @@ bool Server::scale() {
   Terms terms = termsOf(orders_.front());
   scale_ = *std::exchange(scaleOrdered_, std::nullopt);
   terms.gradScale *= scale_;
-  shard_->applySums(terms);
+  handout_ = handoutTo(orders_.front().decision.release);
+  shard_->applySums(terms, sinksOf(handout_));
   underWay_ = false;
   return true;
 }
@@ -172,6 +175,10 @@ Terms Server::termsOf(const Order& order) const {
     const Finish& finish = *workers_[worker].finish;
     share += finish.share;
     terms.factor = finish.factor;
+    terms.bytes += shard_->bytes() * static_cast<std::size_t>(shard_->tree().leavesOf(worker));
+    for (const auto& [entry, leaves] : workers_[worker].rows) {
+      for (const collective::Rows& leaf : leaves) terms.bytes += leaf.values.size() * sizeof(float);
+    }
     for (std::size_t entry = 0; entry < terms.present.size(); ++entry) {
       terms.present[entry] |= finish.present[entry];
     }
@@ -224,15 +231,19 @@ void Server::complete(const Order& order) {
                 drop.step + 1, drop.late, drop.late == 1 ? "" : "s");
     }
   }
-  if (!order.decision.take.empty()) ++step_;
-  for (const int worker : order.decision.release) {
-    Worker& w = workers_[worker];
-    if (!w.waits) continue;  // It is gone.
-    Answer head;
-    head.dropped = w.dropped ? 1 : 0;
-    head.late = w.late;
-    deliver(Asked(*w.waits), head);
+  if (!order.decision.take.empty()) {
+    ++step_;
+  } else if (!order.decision.release.empty()) {
+    handout_ = handoutTo(order.decision.release);
+    shard_->handOut(sinksOf(handout_));
   }
+  for (const int worker : order.decision.release) {
+    Answer head;
+    head.dropped = workers_[worker].dropped ? 1 : 0;
+    head.late = workers_[worker].late;
+    release(worker, handout_, head);
+  }
+  handout_ = {};
   if (order.snapshot) takeSnapshot();
 }
 

@@ -1,15 +1,15 @@
 // One server's part of a model: parameters, the optimizer's slots, and the update.
 //
 // Sums follow the canonical order over slices and the optimizer is the workers' own, so the
-// parameters have the bits that an allreduce and an update on every worker would give them.
+// parameters have the bits that an allreduce and an update on every worker would give them. A
+// block, or a range of a table's rows, is the work of one of the team's threads.
 //
-// Not thread safe.
+// Not thread safe: it is called by one thread, the team's first.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -17,38 +17,26 @@
 #include "collective/rows.h"
 #include "collective/sum_tree.h"
 #include "optim/update_rule.h"
+#include "ps/aligned_bytes.h"
 #include "ps/layout.h"
 #include "ps/squares.h"
+#include "ps/team.h"
 
 namespace colla::ps {
 
-// Numbers of one update, the same on every server.
+// Numbers of one update.
 struct Terms {
   std::vector<std::uint8_t> present;  // By entry: whether somebody brought a value for it.
   double factor = 1;                  // Of the learning rate: the schedule's.
   double gradScale = 1;               // What the sum of gradients is multiplied by.
   double meanScale = 1;               // The same for means.
-};
-
-// Memory from a 64-byte boundary, zeroed.
-class AlignedBytes {
- public:
-  AlignedBytes() = default;
-  explicit AlignedBytes(std::size_t size);
-  std::span<std::byte> bytes() const { return {data_.get(), size_}; }
-
- private:
-  struct Free {
-    void operator()(std::byte* data) const;
-  };
-  std::unique_ptr<std::byte, Free> data_;
-  std::size_t size_ = 0;
+  std::size_t bytes = 0;              // That gradients have on this server: how much work it is.
 };
 
 class Shard {
  public:
-  // `layout` outlives it.
-  Shard(const Layout& layout, int server, optim::UpdateRule rule, const SliceMap& map);
+  // `layout` and `team` outlive it.
+  Shard(const Layout& layout, int server, optim::UpdateRule rule, const SliceMap& map, Team& team);
 
   int slots() const { return static_cast<int>(rule_.slots().size()); }
   // Numbers of the blocks and partitions that this server has.
@@ -59,18 +47,28 @@ class Shard {
   std::span<float> partition(int number, int slot = -1);
   // Updates that each entry has had.
   std::span<std::int64_t> steps() { return steps_; }
+  // Of parameters in own blocks.
+  std::size_t bytes() const { return bytes_; }
+
+  // The functions below are called from all threads of the team.
 
   // Puts, for each leaf of the tree, where its values of a block are; null: it has none.
   using Leaves = std::function<void(int block, std::span<const std::byte*> leaves)>;
-  // Puts the rows that each leaf has of a partition.
-  using RowLeaves = std::function<void(int partition, std::span<collective::Rows> leaves)>;
+  // Puts the rows of a table that each leaf has in [begin, end).
+  using RowLeaves = std::function<void(int entry, std::int64_t begin, std::int64_t end,
+                                       std::span<collective::Rows> leaves)>;
+  // Adds the places that a block's parameters are to be copied to.
+  using Sinks = std::function<void(int block, std::vector<std::byte*>& sinks)>;
 
-  // One update, in one pass.
-  void update(const Terms& terms, const Leaves& leaves, const RowLeaves& rows);
+  // One update, in one pass: a piece is summed, applied and handed out while it is in the cache.
+  void update(const Terms& terms, const Leaves& leaves, const RowLeaves& rows, const Sinks& sinks);
 
   // The same in two passes, for clipping: first the sums and their squares.
   Squares sum(const Terms& terms, const Leaves& leaves, const RowLeaves& rows);
-  void applySums(const Terms& terms);
+  void applySums(const Terms& terms, const Sinks& sinks);
+
+  // Parameters as they are.
+  void handOut(const Sinks& sinks);
 
   const collective::SumTree& tree() const { return tree_; }
 
@@ -80,35 +78,51 @@ class Shard {
     std::vector<AlignedBytes> slots;
     AlignedBytes sums;  // Where they are needed: see sum().
   };
-  struct Table {
-    Memory memory;
+  // Rows [begin, end) of a table, within a partition.
+  struct Range {
+    int partition;
+    std::int64_t begin;
+    std::int64_t end;
     collective::Rows sum;
   };
 
+  void cutIntoRanges(int partition);
+  std::vector<std::byte*> sinksOf(int block, const Sinks& sinks) const;
+  // Elements that begin `offset` bytes into the block's memory.
+  void handOut(const Memory& memory, std::size_t offset, std::size_t bytes,
+               std::span<std::byte* const> sinks) const;
+
+  // shard_update.cc.
   void beginUpdate(const Terms& terms);
+  template <typename OnBlock, typename OnRange>
+  void forEachPart(std::size_t bytes, const OnBlock& onBlock, const OnRange& onRange);
+  void updateBlock(const Terms& terms, int number, const Leaves& leaves, const Sinks& sinks);
+  void sumBlock(const Terms& terms, int number, const Leaves& leaves, Squares& squares);
+  void applyBlock(const Terms& terms, int number, const Sinks& sinks);
+  template <typename Use>
+  void foldPiece(const Block& block, const Piece& piece, std::span<const std::byte* const> leaves,
+                 const Use& use);
+  void updateSums(const Terms& terms, Memory& memory, const Piece& piece, std::size_t offset,
+                  std::span<std::byte> sums);
   template <typename T>
   void updatePiece(const Terms& terms, Memory& memory, std::size_t offset, const Piece& piece,
                    std::span<const T> sums);
-  void updateSums(const Terms& terms, Memory& memory, const Piece& piece, std::size_t offset,
-                  std::span<std::byte> sums);
-  template <typename Use>
-  void forEachSum(const Terms& terms, const Leaves& leaves, AlignedBytes Memory::*copies,
-                  const Use& use);
-  template <typename Use>
-  void foldPiece(const Block& block, const Piece& piece, std::span<const std::byte*> leaves,
-                 const Use& use);
-  void foldTable(int number, const RowLeaves& rowsOf);
-  void applyRows(const Terms& terms, int number);
+  void foldRange(Range& range, const RowLeaves& rows);
+  void sumRange(Range& range, const RowLeaves& rows, Squares& squares);
+  void applyRange(const Terms& terms, Range& range);
   bool present(const Terms& terms, const Piece& piece) const;
 
   const Layout& layout_;
   const optim::UpdateRule rule_;
   const collective::SumTree tree_;
+  Team& team_;
   std::vector<int> ownBlocks_;
   std::vector<int> ownPartitions_;
   std::vector<Memory> blocks_;  // By number; empty for those of others.
-  std::vector<Table> tables_;   // By number of the partition, the same.
+  std::vector<Memory> tables_;  // By number of the partition, the same.
+  std::vector<Range> ranges_;   // Of own partitions.
   std::vector<std::int64_t> steps_;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace colla::ps

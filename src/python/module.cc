@@ -10,6 +10,9 @@ PYBIND11_MODULE(_core, module) {
   module.attr("version") = colla::version();
   // Types of torch are handed over as they are in memory: another version has others.
   module.attr("torch_version") = TORCH_VERSION;
+  colla::python::bindC10d(module);
   colla::python::bindCheckpoint(module);
+  colla::python::bindJob(module);
   colla::python::bindNamed(module);
+  colla::python::bindServers(module);
 }

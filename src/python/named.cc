@@ -14,11 +14,10 @@
 #include <unordered_map>
 
 #include "base/config.h"
-#include "colla/collectives.h"
 #include "colla/error.h"
-#include "colla/job.h"
 #include "named/exchange.h"
 #include "python/bind.h"
+#include "python/job.h"
 #include "python/raise.h"
 #include "train/tensors.h"
 
@@ -27,55 +26,6 @@ namespace {
 
 namespace py = pybind11;
 using namespace std::chrono_literals;
-using Settings = std::map<std::string, std::string>;
-
-// A process's place in the job, and how hosts share its ranks.
-class PythonJob {
- public:
-  explicit PythonJob(const Settings& settings) {
-    Status status;
-    {
-      py::gil_scoped_release unlocked;
-      status = open(settings);
-    }
-    if (!status.ok()) raise(status);
-  }
-  ~PythonJob() {
-    py::gil_scoped_release unlocked;
-    job_.reset();
-  }
-
-  Job& job() { return *job_; }
-  int rank() const { return job_->rank(); }
-  int size() const { return job_->size(); }
-  int localRank() const { return job_->localRank(); }
-  int localSize() const { return job_->localSize(); }
-  // Among the ranks with the same localRank() on other hosts.
-  int crossRank() const { return crossRank_; }
-  int crossSize() const { return crossSize_; }
-  // Every host has as many ranks.
-  bool isHomogeneous() const { return isHomogeneous_; }
-
- private:
-  Status open(const Settings& settings) {
-    COLLA_TRY_ASSIGN(job_, Job::init({.torchVersion = TORCH_VERSION, .settings = settings}));
-    std::vector<std::int64_t> mine = {job_->localRank(), job_->localSize()};
-    std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(job_->size()));
-    COLLA_TRY(allgather(job_->world(), ConstBuffer(mine), Buffer(all)));
-    for (std::size_t rank = 0; rank < all.size() / 2; ++rank) {
-      isHomogeneous_ = isHomogeneous_ && all[2 * rank + 1] == mine[1];
-      if (all[2 * rank] != mine[0]) continue;
-      crossRank_ += rank < static_cast<std::size_t>(job_->rank()) ? 1 : 0;
-      ++crossSize_;
-    }
-    return {};
-  }
-
-  std::unique_ptr<Job> job_;
-  int crossRank_ = 0;
-  int crossSize_ = 0;
-  bool isHomogeneous_ = true;
-};
 
 // One call: a request, or several that go together.
 struct Operation {
@@ -356,15 +306,6 @@ void bindNamed(py::module_& module) {
       .value("MAX", Op::kMax)
       .value("PRODUCT", Op::kProduct)
       .value("ADASUM", Op::kAdasum);
-  py::class_<PythonJob>(module, "Job")
-      .def(py::init<const Settings&>(), py::arg("settings") = Settings())
-      .def_property_readonly("rank", &PythonJob::rank)
-      .def_property_readonly("size", &PythonJob::size)
-      .def_property_readonly("local_rank", &PythonJob::localRank)
-      .def_property_readonly("local_size", &PythonJob::localSize)
-      .def_property_readonly("cross_rank", &PythonJob::crossRank)
-      .def_property_readonly("cross_size", &PythonJob::crossSize)
-      .def_property_readonly("is_homogeneous", &PythonJob::isHomogeneous);
   py::class_<PythonExchange>(module, "Exchange")
       .def(py::init<PythonJob&, const Settings&>(), py::arg("job"),
            py::arg("settings") = Settings(), py::keep_alive<1, 2>())

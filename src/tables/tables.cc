@@ -223,7 +223,8 @@ Status serve(Job& job) {
                      .servers = job.servers(),
                      .workers = static_cast<int>(names.size()) - job.servers(),
                      .names = names,
-                     .timeout = job.timeout()});
+                     .timeout = job.timeout(),
+                     .threads = job.threads()});
   return server.run();
 }
 

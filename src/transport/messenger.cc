@@ -178,7 +178,11 @@ void Messenger::abort(std::uint32_t group, const Status& why, std::span<const in
   const Turn turn(*this);
   const std::uint64_t before = context_.finished;
   for (const int peer : peers) {
-    if (peer < 0 || peer >= size() || peer == self_) continue;
+    if (peer < 0 || peer >= size()) continue;
+    if (peer == self_) {
+      context_.aborts.push_back({group, why});
+      continue;
+    }
     PeerLink* const l = links_[static_cast<std::size_t>(peer)].get();
     if (l == nullptr) continue;
     l->sendAbort(group, note);

@@ -130,7 +130,8 @@ class Transport {
   virtual bool waitAny(std::span<Request* const> requests, Deadline deadline) = 0;
 
   // Tells `peers` that `group` is broken, and why: their requests in it end with this status, and
-  // so do later ones. Does not wait and never fails: a lost peer needs no telling.
+  // so do later ones. This process's own do as well where `peers` has it. Does not wait and never
+  // fails: a lost peer needs no telling.
   virtual void abort(std::uint32_t group, const Status& why, std::span<const int> peers) = 0;
   // What a peer's abort said of `group`; fine when nobody has broken it. Looks for news first.
   virtual Status aborted(std::uint32_t group) = 0;

@@ -4,9 +4,11 @@
 
 namespace colla::ps {
 
-Crew::Crew(test::Wire wire, int workers, int servers, std::chrono::milliseconds timeout)
+Crew::Crew(test::Wire wire, int workers, int servers, std::chrono::milliseconds timeout,
+           int serverThreads)
     : workers_(workers),
       timeout_(timeout),
+      serverThreads_(serverThreads),
       transports_(test::makeTransports(wire, workers + servers)),
       statuses_(servers) {
   for (int rank = 0; rank < workers; ++rank) names_.push_back("rank " + std::to_string(rank));
@@ -31,7 +33,9 @@ void Crew::run(const std::function<void(int)>& body) {
                       .servers = static_cast<int>(statuses_.size()),
                       .workers = workers_,
                       .names = names_,
-                      .timeout = timeout_});
+                      .timeout = timeout_,
+                      .threads = serverThreads_,
+                      .worthSharing = 0});
       statuses_[server] = running.run();
     });
   }

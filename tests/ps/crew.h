@@ -14,7 +14,7 @@ namespace colla::ps {
 class Crew {
  public:
   Crew(test::Wire wire, int workers, int servers,
-       std::chrono::milliseconds timeout = std::chrono::seconds(20));
+       std::chrono::milliseconds timeout = std::chrono::seconds(20), int serverThreads = 2);
 
   // Runs the servers, and body(rank) for each worker; returns when all of them have ended.
   void run(const std::function<void(int)>& body);
@@ -28,6 +28,7 @@ class Crew {
  private:
   const int workers_;
   const std::chrono::milliseconds timeout_;
+  const int serverThreads_;
   std::vector<std::unique_ptr<transport::Transport>> transports_;
   std::vector<std::string> names_;
   std::vector<Status> statuses_;

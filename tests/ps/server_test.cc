@@ -278,21 +278,23 @@ struct Case {
   int slices;
   const char* optimizer;
   double clip;
+  int threads = 1;  // Of a server.
 };
 
 std::string nameOf(const ::testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
   return toString(c.wire) + "_" + std::to_string(c.workers) + "_workers_" +
          std::to_string(c.servers) + "_servers_" + std::to_string(c.slices) + "_slices_" +
-         c.optimizer + (c.clip > 0 ? "_clip" : "");
+         c.optimizer + (c.clip > 0 ? "_clip" : "") + "_" + std::to_string(c.threads) + "_threads";
 }
 
 class ServerBitsTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(ServerBitsTest, SyncEqualsOneWorkerThatHasEverything) {
   const Case& c = GetParam();
-  Crew crew(c.wire, c.workers, c.servers);
+  Crew crew(c.wire, c.workers, c.servers, std::chrono::seconds(20), c.threads);
   Declaration declaration = declarationFor(entries(), c.workers, c.servers, c.slices);
+  declaration.layout.blockBytes = 1;  // As many blocks as there can be.
   declaration.optimizer = *parseOptimizer(c.optimizer);
   declaration.layout.partitions = c.servers > 1 ? 5 : 0;
   declaration.clipNorm = c.clip;
@@ -325,13 +327,15 @@ TEST_P(ServerBitsTest, SyncEqualsOneWorkerThatHasEverything) {
 INSTANTIATE_TEST_SUITE_P(Shapes, ServerBitsTest,
                          ::testing::Values(Case{Wire::kShared, 1, 1, 1, "sgd", 0},
                                            Case{Wire::kShared, 2, 1, 2, "adam", 0},
-                                           Case{Wire::kShared, 3, 2, 5, "momentum", 0},
-                                           Case{Wire::kShared, 3, 3, 7, "adagrad", 2.5},
+                                           Case{Wire::kShared, 2, 1, 2, "adam", 0, 3},
+                                           Case{Wire::kShared, 3, 2, 5, "momentum", 0, 2},
+                                           Case{Wire::kShared, 3, 3, 7, "adagrad", 2.5, 3},
                                            Case{Wire::kMessages, 2, 1, 2, "adam", 1},
-                                           Case{Wire::kMessages, 4, 2, 6, "rmsprop", 0},
-                                           Case{Wire::kShm, 3, 2, 4, "adam", 3},
+                                           Case{Wire::kMessages, 2, 1, 2, "adam", 1, 4},
+                                           Case{Wire::kMessages, 4, 2, 6, "rmsprop", 0, 2},
+                                           Case{Wire::kShm, 3, 2, 4, "adam", 3, 2},
                                            Case{Wire::kShm, 2, 1, 3, "sgd", 0},
-                                           Case{Wire::kTcp, 2, 2, 2, "adamw", 0},
+                                           Case{Wire::kTcp, 2, 2, 2, "adamw", 0, 2},
                                            Case{Wire::kTcpPlain, 3, 1, 5, "momentum", 1}),
                          nameOf);
 

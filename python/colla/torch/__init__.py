@@ -1,4 +1,4 @@
-"""Distributed training with PyTorch: Horovod's API.
+"""Distributed training with PyTorch: Horovod's API, and the backend ``colla`` of torch.distributed.
 
     import colla.torch as hvd
 
@@ -11,6 +11,7 @@ Start it with ``colla run -np 2 -- python train.py``, mpirun, srun or torchrun; 
 """
 
 from colla.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+from colla.torch import _backend as _backend
 from colla.torch import elastic
 from colla.torch._autograd import (
     allgather,

@@ -1,0 +1,119 @@
+#include "c10d/process_group.h"
+
+#include <ATen/ThreadLocalState.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "c10d/meet.h"
+#include "collective/group_core.h"
+
+namespace colla::c10d {
+namespace {
+
+// The collectives have the job's own group; messages must not mix with theirs.
+constexpr std::uint32_t kMailboxGroup = kMessageBit | 2;
+
+std::vector<std::string> namesOf(Job& job) { return job.world().core().options().names; }
+
+}  // namespace
+
+ProcessGroup::ProcessGroup(const c10::intrusive_ptr<::c10d::Store>& store, int rank, int size,
+                           std::chrono::milliseconds timeout)
+    : Backend(rank, size),
+      options_(c10::make_intrusive<Options>(kName, timeout)),
+      job_(meet(*store, rank, size, timeout)) {
+  if (size > 1) {
+    mailbox_ = std::make_shared<Mailbox>(*job_->transport(), kMailboxGroup, namesOf(*job_));
+  }
+  init();
+}
+
+ProcessGroup::~ProcessGroup() { ProcessGroup::shutdown(); }
+
+void ProcessGroup::shutdown() {
+  if (mailbox_ != nullptr) mailbox_->close();
+  mailbox_.reset();
+  job_.reset();
+}
+
+void ProcessGroup::abort() {
+  failed_ = true;
+  if (job_ != nullptr) {
+    job_->world().core().abort(
+        {StatusCode::kCancelled, fmt::format("rank {} aborted the process group", rank_)});
+  }
+  if (mailbox_ != nullptr) mailbox_->close();
+}
+
+::c10d::ErrorType ProcessGroup::getError() {
+  return failed_ ? ::c10d::ErrorType::COMM_ERROR : ::c10d::ErrorType::SUCCESS;
+}
+
+c10::intrusive_ptr<::c10d::Backend> ProcessGroup::split(
+    const c10::intrusive_ptr<::c10d::Store>& store, const std::vector<int>& ranks,
+    const c10::intrusive_ptr<Options>& options) {
+  const auto it = std::ranges::find(ranks, rank_);
+  if (it == ranks.end()) return nullptr;
+  return c10::make_intrusive<ProcessGroup>(store, static_cast<int>(it - ranks.begin()),
+                                           static_cast<int>(ranks.size()),
+                                           options ? options->timeout : options_->timeout);
+}
+
+c10::intrusive_ptr<::c10d::Backend> ProcessGroup::merge(
+    const c10::intrusive_ptr<::c10d::Store>& store, const c10::intrusive_ptr<Options>& options,
+    const int& rank, const int& size) {
+  return c10::make_intrusive<ProcessGroup>(store, rank, size,
+                                           options ? options->timeout : options_->timeout);
+}
+
+Job& ProcessGroup::job() {
+  TORCH_CHECK_WITH(DistBackendError, job_ != nullptr,
+                   "colla: this process group has been shut down");
+  return *job_;
+}
+
+Mailbox& ProcessGroup::mailbox() {
+  job();
+  TORCH_CHECK(mailbox_ != nullptr, "colla: a process group of one rank has nobody to send to");
+  return *mailbox_;
+}
+
+std::string ProcessGroup::nameOf(int rank) const {
+  const auto names = namesOf(*job_);
+  return names[static_cast<std::size_t>(rank)];
+}
+
+WorkPtr ProcessGroup::run(Title title, std::optional<Tensors> inputs, Work::Outputs outputs,
+                          bool async, Operation operation) {
+  Group& group = job().world();
+  auto work = c10::make_intrusive<Work>(rank_, title, inputs, std::move(outputs), ++sequence_);
+  const auto attempt = [this, name = title.name](const Operation& what,
+                                                 Group& on) -> std::exception_ptr {
+    // Writing a result into a parameter is nothing that autograd should see or forbid.
+    const at::AutoDispatchBelowADInplaceOrView belowAutograd;
+    try {
+      const Status status = what(on);
+      if (status.ok()) return nullptr;
+      if (status.code() != StatusCode::kInvalidArgument) failed_ = true;
+      return asException(status, name, rank_);
+    } catch (...) {
+      return std::current_exception();
+    }
+  };
+  if (!async) {
+    work->complete(attempt(operation, group));
+    return work;
+  }
+  group.async([work, attempt, operation = std::move(operation),
+               caller = at::ThreadLocalState()](Group& on) -> Status {
+    const at::ThreadLocalStateGuard asCaller(caller);
+    work->complete(attempt(operation, on));
+    return {};
+  });
+  return work;
+}
+
+}  // namespace colla::c10d

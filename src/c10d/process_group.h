@@ -1,0 +1,133 @@
+// The backend "colla" of torch.distributed: Colla's collectives behind torch's interface.
+//
+// Every process group is a job of its own (c10d/meet.h). A call that torch marks as blocking is
+// carried out on the caller's thread, others on the group's progress thread, all in the order in
+// which they were called. Messages between two ranks wait for neither (c10d/mailbox.h).
+//
+// What Gloo accepts is accepted with the same meaning, and what it refuses in words that name the
+// same thing; beyond it there are all_to_all of lists and messages of tensors with gaps.
+//
+// Thread safety: as for every process group, calls may come from any thread, but all ranks must
+// make those of collectives in the same order.
+//
+// After a failed collective (a peer that is lost, a timeout, calls that differ) the group is
+// broken: every later collective raises the first reason. Messages go on where they can.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <vector>
+
+#include "c10d/mailbox.h"
+#include "c10d/work.h"
+#include "colla/job.h"
+
+namespace colla::c10d {
+
+using WorkPtr = c10::intrusive_ptr<::c10d::Work>;
+using Tensors = std::vector<at::Tensor>;
+
+class ProcessGroup : public ::c10d::Backend {
+ public:
+  static constexpr const char* kName = "colla";
+
+  // Meets the other ranks at `store`. Throws when that fails.
+  ProcessGroup(const c10::intrusive_ptr<::c10d::Store>& store, int rank, int size,
+               std::chrono::milliseconds timeout);
+  ~ProcessGroup() override;
+
+  const std::string getBackendName() const override { return kName; }
+  c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
+  void setTimeout(std::chrono::milliseconds timeout) override { options_->timeout = timeout; }
+  bool supportsSplitting() const override { return true; }
+  c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<::c10d::Store>& store,
+                                    const std::vector<int>& ranks,
+                                    const c10::intrusive_ptr<Options>& options) override;
+  c10::intrusive_ptr<Backend> merge(const c10::intrusive_ptr<::c10d::Store>& store,
+                                    const c10::intrusive_ptr<Options>& options, const int& rank,
+                                    const int& size) override;
+  // How many collectives there have been, on every rank alike.
+  void setSequenceNumberForGroup() override {}
+  std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
+  ::c10d::ErrorType getError() override;
+  // Ends what is under way; nothing can be called afterwards.
+  void abort() override;
+  // Waits for the collectives that are under way, and leaves the job.
+  void shutdown() override;
+
+  // moves.cc
+  WorkPtr broadcast(Tensors& tensors, const ::c10d::BroadcastOptions& options) override;
+  WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                    const ::c10d::AllgatherOptions& options) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const ::c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
+                              const ::c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const ::c10d::AllgatherOptions& options) override;
+  WorkPtr gather(std::vector<Tensors>& outputs, Tensors& inputs,
+                 const ::c10d::GatherOptions& options) override;
+  WorkPtr scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                  const ::c10d::ScatterOptions& options) override;
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input,
+                        std::vector<std::int64_t>& outputSplits,
+                        std::vector<std::int64_t>& inputSplits,
+                        const ::c10d::AllToAllOptions& options) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs,
+                   const ::c10d::AllToAllOptions& options) override;
+  WorkPtr barrier(const ::c10d::BarrierOptions& options) override;
+
+  // reductions.cc
+  WorkPtr allreduce(Tensors& tensors, const ::c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors,
+                              const ::c10d::AllreduceCoalescedOptions& options) override;
+  WorkPtr reduce(Tensors& tensors, const ::c10d::ReduceOptions& options) override;
+  WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                         const ::c10d::ReduceScatterOptions& options) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const ::c10d::ReduceScatterOptions& options) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const ::c10d::ReduceScatterOptions& options) override;
+
+  // sparse.cc
+  WorkPtr allreduce_sparse(Tensors& tensors, const ::c10d::AllreduceOptions& options) override;
+
+  // messages.cc
+  WorkPtr send(Tensors& tensors, int to, int tag) override;
+  WorkPtr recv(Tensors& tensors, int from, int tag) override;
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+  void monitoredBarrier(const ::c10d::BarrierOptions& options, bool waitAllRanks) override;
+
+ private:
+  using Operation = std::function<Status(Group& group)>;
+
+  // One collective: `operation` is carried out now, or behind what is under way if `async`.
+  WorkPtr run(Title title, std::optional<Tensors> inputs, Work::Outputs outputs, bool async,
+              Operation operation);
+  // One message; `peer` may be Mailbox::kAnySource where it comes in.
+  WorkPtr post(Title title, const at::Tensor& tensor, bool outgoing, int peer, std::uint32_t tag,
+               std::chrono::milliseconds timeout);
+  std::chrono::milliseconds timeoutOr(std::chrono::milliseconds asked) const {
+    return asked == ::c10d::kUnsetTimeout ? options_->timeout : asked;
+  }
+  Job& job();
+  Mailbox& mailbox();
+  // "rank 2 on host a"
+  std::string nameOf(int rank) const;
+
+  const c10::intrusive_ptr<Options> options_;
+  std::atomic<std::uint64_t> sequence_ = 0;
+  std::atomic<std::uint64_t> messages_ = 0;
+  std::atomic<std::uint32_t> barriers_ = 0;
+  std::atomic<bool> failed_ = false;
+  // Both null after shutdown(). The mailbox goes first.
+  std::unique_ptr<Job> job_;
+  std::shared_ptr<Mailbox> mailbox_;
+};
+
+}  // namespace colla::c10d

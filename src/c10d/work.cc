@@ -1,0 +1,123 @@
+#include "c10d/work.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+#include <torch/csrc/distributed/c10d/exception.h>
+
+namespace colla::c10d {
+namespace {
+
+using c10::ivalue::Future;
+
+c10::TypePtr typeOf(const Work::Outputs& outputs) {
+  const auto tensors = c10::ListType::create(c10::TensorType::get());
+  return outputs.size() > 1 ? c10::TypePtr(c10::ListType::create(tensors)) : c10::TypePtr(tensors);
+}
+
+template <typename Error>
+std::exception_ptr make(const std::string& text) {
+  return std::make_exception_ptr(Error({__func__, __FILE__, __LINE__}, text));
+}
+
+}  // namespace
+
+std::exception_ptr asException(const Status& status, const char* name, int rank) {
+  const std::string text = fmt::format("{} on rank {}: {}", name, rank, toString(status));
+  switch (status.code()) {
+    case StatusCode::kPeerLost:
+      return make<c10::DistNetworkError>(text);
+    case StatusCode::kInvalidArgument:
+      return make<c10::Error>(text);
+    default:
+      return make<c10::DistBackendError>(text);
+  }
+}
+
+Work::Work(int rank, Title title, const std::optional<std::vector<at::Tensor>>& inputs,
+           Outputs outputs, std::uint64_t sequence)
+    : ::c10d::Work(rank, title.type, title.name, inputs),
+      title_(title),
+      outputs_(std::move(outputs)),
+      sequence_(sequence) {}
+
+void Work::complete(std::exception_ptr error) {
+  c10::intrusive_ptr<Future> future;
+  c10::intrusive_ptr<Future> futureResult;
+  {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+    error_ = error;
+    future = future_;
+    futureResult = futureResult_;
+  }
+  if (future) fulfil(*future);
+  if (futureResult) {
+    futureResult->markCompleted(c10::IValue(static_cast<std::int64_t>(
+        error ? ::c10d::WorkResult::COMM_ERROR : ::c10d::WorkResult::SUCCESS)));
+  }
+  finish(std::move(error));
+}
+
+void Work::fulfil(Future& future) const {
+  if (error_) {
+    future.setError(error_);
+  } else if (outputs_.size() > 1) {
+    future.markCompleted(c10::IValue(outputs_));
+  } else {
+    future.markCompleted(c10::IValue(outputs_.empty() ? std::vector<at::Tensor>() : outputs_[0]));
+  }
+}
+
+std::vector<at::Tensor> Work::result() {
+  TORCH_CHECK(isCompleted(), name(), ": the operation has no result yet: wait for it first");
+  TORCH_CHECK(outputs_.size() <= 1, name(),
+              ": the operation has several lists of results: use get_future()");
+  return outputs_.empty() ? std::vector<at::Tensor>() : outputs_[0];
+}
+
+c10::intrusive_ptr<Future> Work::getFuture() {
+  const std::lock_guard lock(mutex_);
+  if (!future_) {
+    future_ = c10::make_intrusive<Future>(typeOf(outputs_));
+    if (done_) fulfil(*future_);
+  }
+  return future_;
+}
+
+c10::intrusive_ptr<Future> Work::getFutureResult() {
+  const std::lock_guard lock(mutex_);
+  if (!futureResult_) {
+    futureResult_ = c10::make_intrusive<Future>(c10::IntType::get());
+    if (done_) {
+      futureResult_->markCompleted(c10::IValue(static_cast<std::int64_t>(
+          error_ ? ::c10d::WorkResult::COMM_ERROR : ::c10d::WorkResult::SUCCESS)));
+    }
+  }
+  return futureResult_;
+}
+
+MessageWork::MessageWork(int rank, Title title, const at::Tensor& tensor, std::uint64_t sequence,
+                         std::chrono::milliseconds timeout, std::string peer)
+    : Work(rank, title, std::vector<at::Tensor>{tensor}, {{tensor}}, sequence),
+      timeout_(timeout),
+      peer_(std::move(peer)) {}
+
+bool MessageWork::wait(std::chrono::milliseconds timeout) {
+  const auto limit = timeout == kNoTimeout ? timeout_ : timeout;
+  bool late = false;
+  {
+    std::unique_lock lock(mutex_);
+    late = !cv_.wait_for(lock, limit, [this] { return completed_; });
+  }
+  if (late && giveUp_) {
+    giveUp_({StatusCode::kTimeout,
+             fmt::format("Timed out after waiting {} ms for {}", limit.count(), peer_)});
+  }
+  return ::c10d::Work::wait(kNoTimeout);
+}
+
+void MessageWork::abort() {
+  if (giveUp_) giveUp_({StatusCode::kCancelled, "the operation was aborted"});
+}
+
+}  // namespace colla::c10d

@@ -1,0 +1,149 @@
+// Python's end of the parameter servers: a step at a time, gradients given by hand.
+#include <fmt/format.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/torch.h>
+
+#include "colla/error.h"
+#include "colla/slices.h"
+#include "python/bind.h"
+#include "python/job.h"
+#include "python/raise.h"
+#include "train/servers.h"
+
+namespace colla::python {
+namespace {
+
+namespace py = pybind11;
+using Tensors = std::vector<torch::Tensor>;
+
+struct Choice {
+  std::string strategy;
+  std::string optimizer;  // As toString(OptimizerOptions) writes it.
+  int backup = 0;
+  std::optional<std::int64_t> maxStaleness;
+  std::int64_t staleness = 0;
+  int partitions = 0;
+};
+
+Result<ps::PolicyOptions> policyOf(const Choice& choice, int workers) {
+  ps::PolicyOptions policy{.workers = workers,
+                           .backup = choice.backup,
+                           .maxStaleness = choice.maxStaleness,
+                           .staleness = choice.staleness};
+  if (choice.strategy == "ps-sync" || choice.strategy == "hybrid") {
+    policy.consistency = ps::Consistency::kSync;
+  } else if (choice.strategy == "ps-async") {
+    policy.consistency = ps::Consistency::kAsync;
+  } else if (choice.strategy == "ps-ssp") {
+    policy.consistency = ps::Consistency::kSsp;
+  } else {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("strategy \"{}\" has no servers: ps-sync, ps-async, ps-ssp and hybrid do",
+                        choice.strategy)};
+  }
+  COLLA_TRY(ps::validate(policy));
+  return policy;
+}
+
+std::vector<train::Parameter> named(const std::vector<std::string>& names, const Tensors& tensors,
+                                    std::size_t first) {
+  std::vector<train::Parameter> parameters;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    parameters.push_back({names.at(first + i), tensors[i]});
+  }
+  return parameters;
+}
+
+// One backward pass of each worker is one slice.
+class PythonServers {
+ public:
+  // `names` are of `parameters`, then of `tables`; gradients are given by those numbers.
+  PythonServers(PythonJob& job, const std::vector<std::string>& names, const Tensors& parameters,
+                const Tensors& tables, const Choice& choice)
+      : job_(job.job()) {
+    if (job_.servers() == 0) {
+      raise({StatusCode::kInvalidArgument,
+             fmt::format("strategy \"{}\" needs parameter servers: start the job with colla run "
+                         "--ps 1",
+                         choice.strategy)});
+    }
+    train::Servers::Tensors tensors{.parameters = named(names, parameters, 0),
+                                    .tables = named(names, tables, parameters.size())};
+    for (std::size_t i = 0; i < names.size(); ++i) tensors.orders.push_back(static_cast<int>(i));
+    const train::ServerPlan plan{.optimizer = valueOrRaise(parseOptimizer(choice.optimizer)),
+                                 .policy = valueOrRaise(policyOf(choice, job_.size())),
+                                 .partitions = choice.partitions};
+    run([&] {
+      servers_ = std::make_unique<train::Servers>(job_, SliceMap(job_.size(), job_.size()),
+                                                  std::move(tensors), plan);
+      servers_->start(0, {});
+      servers_->beginSlice(job_.rank());
+    });
+  }
+
+  void give(int number, const torch::Tensor& gradient) {
+    run([&] { servers_->give(number, gradient); });
+  }
+
+  // Ends the step; the next parameters are in place. Whether the servers took the gradients.
+  bool step(double factor) {
+    bool taken = false;
+    run([&] {
+      servers_->endSlice();
+      taken = !servers_->finish({.share = 1.0 / job_.size(), .factor = factor}).turn.dropped;
+      servers_->beginSlice(job_.rank());
+    });
+    return taken;
+  }
+
+  void refresh(const torch::Tensor& table, const torch::Tensor& rows) {
+    run([&] { servers_->refresh(table, rows); });
+  }
+  void refreshAll() {
+    run([&] { servers_->refreshAll(); });
+  }
+  void leave() {
+    run([&] { servers_->leave(); });
+  }
+
+ private:
+  template <typename Action>
+  void run(const Action& action) {
+    Status status;
+    {
+      py::gil_scoped_release unlocked;
+      try {
+        action();
+      } catch (const Error& error) {
+        status = error.status();
+      }
+    }
+    if (!status.ok()) raise(status);
+  }
+
+  Job& job_;
+  std::unique_ptr<train::Servers> servers_;
+};
+
+}  // namespace
+
+void bindServers(py::module_& module) {
+  py::class_<Choice>(module, "ServerChoice")
+      .def(py::init<std::string, std::string, int, std::optional<std::int64_t>, std::int64_t, int>(),
+           py::arg("strategy"), py::arg("optimizer"), py::arg("backup") = 0,
+           py::arg("max_staleness") = py::none(), py::arg("staleness") = 0,
+           py::arg("partitions") = 0);
+  py::class_<PythonServers>(module, "Servers")
+      .def(py::init<PythonJob&, const std::vector<std::string>&, const Tensors&, const Tensors&,
+                    const Choice&>(),
+           py::arg("job"), py::arg("names"), py::arg("parameters"), py::arg("tables"),
+           py::arg("choice"), py::keep_alive<1, 2>())
+      .def("give", &PythonServers::give, py::arg("number"), py::arg("gradient"))
+      .def("step", &PythonServers::step, py::arg("factor") = 1.0)
+      .def("refresh", &PythonServers::refresh, py::arg("table"), py::arg("rows"))
+      .def("refresh_all", &PythonServers::refreshAll)
+      .def("leave", &PythonServers::leave);
+}
+
+}  // namespace colla::python
