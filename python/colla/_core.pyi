@@ -112,3 +112,38 @@ def create_process_group(
 def leave_process_group(
     group: dist.distributed_c10d.Backend, grace: datetime.timedelta
 ) -> None: ...
+
+class Manifest:
+    """What a checkpoint says about itself: src/checkpoint/manifest.h."""
+
+    step: int
+    epoch: int
+    samples: int
+    seed: int
+    slices: int
+    threads: int
+    global_batch: int
+    model: str
+    optimizer: str
+    strategy: str
+    workers: int
+    extra: dict[str, str]
+    def __init__(self) -> None: ...
+
+class Checkpoint:
+    @property
+    def manifest(self) -> Manifest: ...
+    @property
+    def model(self) -> list[tuple[str, torch.Tensor]]: ...
+    @property
+    def optimizer(self) -> list[tuple[str, torch.Tensor]]: ...
+
+def save_checkpoint(
+    path: str,
+    manifest: Manifest,
+    parameters: list[tuple[str, torch.Tensor]],
+    buffers: list[tuple[str, torch.Tensor]],
+    optimizer: list[tuple[str, torch.Tensor]],
+    keep: int,
+) -> str: ...
+def load_checkpoint(path: str) -> Checkpoint: ...

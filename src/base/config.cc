@@ -44,9 +44,10 @@ constexpr std::array kSettings = {
     Setting{"stall_shutdown", kSeconds, "0",
             "seconds after which an operation that some ranks have not come to ends all; 0: never",
             false},
-    Setting{"stall_warning", kSeconds, "60",
-            "seconds after which operations that some ranks have not come to are reported; 0: never",
-            false},
+    Setting{
+        "stall_warning", kSeconds, "60",
+        "seconds after which operations that some ranks have not come to are reported; 0: never",
+        false},
     Setting{"start_timeout", kSeconds, "60", "seconds to wait for all processes at start", false},
     Setting{"tcp_connections", kInteger, "1", "TCP connections per pair of ranks, 1 to 16", true},
     Setting{"threads", kInteger, "0",

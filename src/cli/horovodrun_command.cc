@@ -136,8 +136,8 @@ int horovodrunCommand(const Arguments& arguments) {
     if (!slots.ok()) return usageError(kName, slots.status().message());
     if (app.count("--np") == 0) options.workers = *slots;
     if (options.workers > *slots) {
-      return usageError(kName, fmt::format("-np is {}, but the hosts have {} slots",
-                                           options.workers, *slots));
+      return usageError(
+          kName, fmt::format("-np is {}, but the hosts have {} slots", options.workers, *slots));
     }
   } else if (app.count("--np") == 0) {
     return usageError(kName, "--np is required, or hosts with -H or --hostfile");

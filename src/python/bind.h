@@ -7,6 +7,8 @@ namespace colla::python {
 
 // The backend of torch.distributed: create_process_group.
 void bindC10d(pybind11::module_& module);
+// Checkpoints of torch tensors: Manifest, save_checkpoint, load_checkpoint.
+void bindCheckpoint(pybind11::module_& module);
 // A process's place: Job, serve.
 void bindJob(pybind11::module_& module);
 // Named collectives on torch tensors: Exchange.

@@ -11,6 +11,7 @@ PYBIND11_MODULE(_core, module) {
   // Types of torch are handed over as they are in memory: another version has others.
   module.attr("torch_version") = TORCH_VERSION;
   colla::python::bindC10d(module);
+  colla::python::bindCheckpoint(module);
   colla::python::bindJob(module);
   colla::python::bindNamed(module);
   colla::python::bindServers(module);

@@ -201,7 +201,7 @@ class PythonExchange {
     }
     const auto operation = operations_.remove(handle);
     if (operation == nullptr) raiseUnknown(handle);
-    if (!operation->status.ok()) raiseInternal(operation->status);
+    if (!operation->status.ok()) raiseOutcome(operation->status);
     return {std::move(operation->results), std::move(operation->numbers)};
   }
 

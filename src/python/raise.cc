@@ -10,13 +10,22 @@ namespace {
   throw pybind11::error_already_set();
 }
 
+[[noreturn]] void raiseInternal(const Status& status) {
+  const auto type = pybind11::module_::import("colla.exceptions").attr("HorovodInternalError");
+  PyErr_SetString(type.ptr(), toString(status).c_str());
+  throw pybind11::error_already_set();
+}
+
 }  // namespace
 
 void raise(const Status& status) {
   switch (status.code()) {
     case StatusCode::kInvalidArgument:
-    case StatusCode::kNotFound:
       raiseAs(PyExc_ValueError, status);
+    case StatusCode::kNotFound:
+      raiseAs(PyExc_FileNotFoundError, status);
+    case StatusCode::kIo:
+      raiseAs(PyExc_OSError, status);
     case StatusCode::kUnsupported:
       raiseAs(PyExc_NotImplementedError, status);
     default:
@@ -24,10 +33,9 @@ void raise(const Status& status) {
   }
 }
 
-void raiseInternal(const Status& status) {
-  const auto type = pybind11::module_::import("colla.exceptions").attr("HorovodInternalError");
-  PyErr_SetString(type.ptr(), toString(status).c_str());
-  throw pybind11::error_already_set();
+void raiseOutcome(const Status& status) {
+  if (status.code() == StatusCode::kInvalidArgument) raiseAs(PyExc_ValueError, status);
+  raiseInternal(status);
 }
 
 }  // namespace colla::python

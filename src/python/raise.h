@@ -7,11 +7,13 @@
 
 namespace colla::python {
 
-// ValueError for what the caller got wrong, NotImplementedError (a RuntimeError) for what there is
-// not, colla.exceptions.HorovodInternalError (a RuntimeError) for the rest. Needs Python's lock.
+// ValueError for what the caller got wrong, FileNotFoundError and OSError for files,
+// NotImplementedError (a RuntimeError) for what there is not, colla.exceptions.HorovodInternalError
+// (a RuntimeError) for the rest. Needs Python's lock.
 [[noreturn]] void raise(const Status& status);
-// What became of an operation that was under way: HorovodInternalError, whatever the reason.
-[[noreturn]] void raiseInternal(const Status& status);
+// What became of an operation that was under way: ValueError for wrong arguments,
+// HorovodInternalError for every other reason.
+[[noreturn]] void raiseOutcome(const Status& status);
 
 // The value, or raises.
 template <typename T>

@@ -13,14 +13,16 @@ COLLA = ROOT / "build" / "bin" / "colla"
 
 @pytest.fixture
 def run_ranks(tmp_path):
-    """Runs a script's text as a job of `np` workers and returns the finished process.
+    """Runs a script, given as text or by its path, as a job of `np` workers and returns the finished process.
 
     The job ends by itself after `timeout` seconds, so that nothing is left behind.
     """
 
-    def run(script: str, np: int = 2, *, flags: tuple[str, ...] = (), timeout: int = 120):
-        path = tmp_path / "script.py"
-        path.write_text(script)
+    def run(script: str | pathlib.Path, np: int = 2, *, flags: tuple[str, ...] = (), timeout: int = 120):
+        path = script
+        if isinstance(script, str):
+            path = tmp_path / "script.py"
+            path.write_text(script)
         return subprocess.run(
             [COLLA, "run", "-np", str(np), "--timeout", str(timeout), *flags, "--", sys.executable, path],
             capture_output=True,

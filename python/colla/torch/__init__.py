@@ -23,6 +23,7 @@ from colla.torch._autograd import (
     grouped_reducescatter,
     reducescatter,
 )
+from colla.torch._servers import ServerOptions
 from colla.torch._world import (
     ccl_built,
     cross_rank,
@@ -47,7 +48,7 @@ from colla.torch._world import (
     start_timeline,
     stop_timeline,
 )
-from colla.torch._servers import ServerOptions
+from colla.torch.checkpoint import CheckpointInfo, load_checkpoint, save_checkpoint
 from colla.torch.compression import Compression
 from colla.torch.functions import (
     allgather_object,

@@ -102,8 +102,9 @@ class ObjectState(State):
         self._set_attributes()
 
     def sync(self) -> None:
-        """Takes over the values that rank 0 has kept."""
+        """Takes over the values that rank 0 has, and keeps them."""
         if self._saved_state:
+            self.save()
             self._saved_state = self._bcast_object(self._saved_state)
             self._set_attributes()
 
