@@ -74,7 +74,7 @@ HybridMeasurement measurementOf(const HybridBenchOptions& options, const Seen& s
                       .server = {},
                       .linkBytesPerSecond = options.gigabits * 1e9 / 8,
                       .rounds = options.rounds,
-                      .steps = options.model.steps - options.warmup};
+                      .steps = options.steps};
   if (seen.loads) setLoads(m, *seen.loads);
   return m;
 }
@@ -98,14 +98,17 @@ Result<Findings> run(const HybridBenchOptions& options, Coordinator& coordinator
       all.push_back({system, {}, {}});
     }
   }
+  // Trainings of their own: what is saved at the beginning travels while the first steps do.
   Bits bits(coordinator.scratch());
+  for (const Seen& seen : all) {
+    progress.show(fmt::format("{}, bits after step {}", seen.system.name, options.checked));
+    COLLA_TRY(job.run(seen.system, options.checked, bits.directoryOf(seen.system)).status());
+    COLLA_TRY(bits.take(seen.system));
+  }
   for (int round = 0; round < options.rounds; ++round) {
     for (Seen& seen : all) {
       progress.show(fmt::format("{}, round {} of {}", seen.system.name, round + 1, options.rounds));
-      // Bits do not change from round to round: once is enough.
-      const std::string kept = round == 0 ? bits.directoryOf(seen.system) : "";
-      COLLA_TRY_ASSIGN(const HybridRun one, job.run(seen.system, kept));
-      if (round == 0) COLLA_TRY(bits.take(seen.system));
+      COLLA_TRY_ASSIGN(const HybridRun one, job.run(seen.system, options.warmup + options.steps));
       seen.roundSeconds.push_back(stepSecondsOf(one, options.warmup));
       if (one.loads) seen.loads = one.loads;
     }
@@ -123,11 +126,6 @@ Status check(const HybridBenchOptions& options) {
     return {
         StatusCode::kInvalidArgument,
         fmt::format("--batch {} must be a multiple of the {} workers", model.batch, model.workers)};
-  }
-  if (model.steps <= options.warmup) {
-    return {StatusCode::kInvalidArgument,
-            fmt::format("--steps {} leaves none to measure: the first {} only warm up", model.steps,
-                        options.warmup)};
   }
   return {};
 }

@@ -15,16 +15,18 @@ struct HybridBenchOptions {
   HybridModel model;
   std::vector<std::string> systems;  // Of hybridSystems(); in this order in every round.
   double gigabits = 1;               // Per second, of a link in each direction.
+  std::int64_t checked = 20;         // Steps after which all systems must have the same bits.
   int rounds = 3;
-  int warmup = 3;        // Steps at a run's beginning that do not count.
+  int warmup = 3;        // Steps at a round's beginning that do not count,
+  int steps = 7;         // and those that do.
   std::string jsonFile;  // Empty: none.
   std::string program;   // colla, with colla-train beside it.
 };
 
-// kInvalidArgument for a batch that the workers cannot share evenly, or no step that counts.
+// kInvalidArgument for a batch that the workers cannot share evenly.
 Status check(const HybridBenchOptions& options);
 
-// As benchTrain(). Different bits after the last step are a failure.
+// As benchTrain(). Different bits are a failure.
 int benchHybrid(const HybridBenchOptions& options);
 
 }  // namespace colla::bench

@@ -42,9 +42,6 @@ void addModel(CLI::App& app, HybridModel& model) {
   app.add_option("--workers", model.workers, "Each on a host of its own")
       ->check(CLI::Range(2, 64))
       ->capture_default_str();
-  app.add_option("--steps", model.steps, "Of every training; bits are compared after the last one")
-      ->check(CLI::Range(1, 100'000))
-      ->capture_default_str();
   app.add_option("--transport", model.transport,
                  "tcp-plain, or tcp (encrypted), which costs processors' time on top of the bytes")
       ->check(CLI::IsMember({"tcp-plain", "tcp"}))
@@ -79,6 +76,14 @@ void addHybrid(CLI::App& bench, std::function<int()>& action) {
       ->capture_default_str();
   app->add_option("--rounds", options->rounds, "Trainings with each system; medians are reported")
       ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app->add_option("--steps", options->steps,
+                  "Steps of each of these that count, behind three that warm up")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  app->add_option("--checked", options->checked,
+                  "Steps after which all systems must have the same bits: one more training each")
+      ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
   app->add_option("--json", options->jsonFile, "Write the results to this file, too");
   app->callback([options, &action] {

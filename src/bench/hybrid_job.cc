@@ -83,8 +83,7 @@ std::vector<HybridSystem> hybridSystems() {
 }
 
 Result<std::vector<ProcessSpec>> HybridJob::processes(const HybridSystem& system,
-                                                      const std::string& steps,
-                                                      const std::string& checkpoints) const {
+                                                      const Training& training) const {
   COLLA_TRY_ASSIGN(
       const std::string secret,
       coordinator_.scratch().write("secret", rendezvous::secretToHex(rendezvous::makeSecret())));
@@ -96,7 +95,7 @@ Result<std::vector<ProcessSpec>> HybridJob::processes(const HybridSystem& system
     workers.push_back(fmt::format("{}:{}", LimitedHosts::address(rank), kWorkerPort));
   }
   const int serverHost = system.shared ? 0 : model_.workers;
-  const std::int64_t words = (model_.steps + 1) * model_.batch * model_.length;
+  const std::int64_t words = (training.steps + 1) * model_.batch * model_.length;
   std::vector<std::string> program = {
       program_,
       "train",
@@ -116,7 +115,7 @@ Result<std::vector<ProcessSpec>> HybridJob::processes(const HybridSystem& system
       "--batch",
       fmt::format("{}", model_.batch),  //
       "--steps",
-      fmt::format("{}", model_.steps),  //
+      fmt::format("{}", training.steps),  //
       "--dropout",
       "0",
       "--clip-norm",
@@ -157,29 +156,30 @@ Result<std::vector<ProcessSpec>> HybridJob::processes(const HybridSystem& system
   for (int rank = 0; rank < model_.workers; ++rank) {
     ProcessSpec& worker = add("worker", rank, rank);
     if (rank > 0) continue;
-    worker.program.insert(worker.program.end(), {"--json", steps});
-    if (!checkpoints.empty()) {
-      worker.program.insert(worker.program.end(), {"--checkpoint-dir", checkpoints});
+    worker.program.insert(worker.program.end(), {"--json", training.times});
+    if (!training.checkpoints.empty()) {
+      worker.program.insert(worker.program.end(), {"--checkpoint-dir", training.checkpoints});
     }
   }
   if (system.server) add("ps", 0, serverHost);
   return all;
 }
 
-Result<HybridRun> HybridJob::run(const HybridSystem& system, const std::string& checkpoints) const {
-  const std::string steps = coordinator_.scratch().path("steps.json");
-  COLLA_TRY_ASSIGN(const auto specs, processes(system, steps, checkpoints));
+Result<HybridRun> HybridJob::run(const HybridSystem& system, std::int64_t steps,
+                                 const std::string& checkpoints) const {
+  const Training training{steps, checkpoints, coordinator_.scratch().path("steps.json")};
+  COLLA_TRY_ASSIGN(const auto specs, processes(system, training));
   const int hosts = model_.workers + (system.server && !system.shared ? 1 : 0);
-  LinkWatch watch(hosts, model_.steps);
+  LinkWatch watch(hosts, steps);
   COLLA_TRY(coordinator_
                 .runTogether(specs, Deadline::after(kRunLimit),
                              [&](const std::list<Process>& processes) { watch.look(processes); })
                 .status());
   HybridRun run;
-  COLLA_TRY_ASSIGN(run.stepSeconds, readStepSeconds(steps));
-  if (std::cmp_not_equal(run.stepSeconds.size(), model_.steps)) {
+  COLLA_TRY_ASSIGN(run.stepSeconds, readStepSeconds(training.times));
+  if (std::cmp_not_equal(run.stepSeconds.size(), steps)) {
     return {StatusCode::kInternal, fmt::format("{} told of {} steps, not of {}", system.name,
-                                               run.stepSeconds.size(), model_.steps)};
+                                               run.stepSeconds.size(), steps)};
   }
   run.loads = watch.loads();
   return run;

@@ -28,12 +28,11 @@ std::vector<HybridSystem> hybridSystems();
 struct HybridModel {
   int workers = 3;
   std::int64_t vocabulary = 200'000;
-  std::int64_t width = 128;  // Of embedding and projection.
+  std::int64_t width = 256;  // Of embedding and projection.
   std::int64_t units = 1024;
   std::int64_t candidates = 512;
   std::int64_t length = 20;
-  std::int64_t batch = 48;  // Over all workers.
-  std::int64_t steps = 20;
+  std::int64_t batch = 24;  // Over all workers.
   std::string transport = "tcp-plain";
 };
 
@@ -57,12 +56,19 @@ class HybridJob {
             std::string program)
       : coordinator_(coordinator), hosts_(hosts), model_(model), program_(std::move(program)) {}
 
-  // Trains once. Where `checkpoints` is not empty, that directory gets the last step.
-  Result<HybridRun> run(const HybridSystem& system, const std::string& checkpoints) const;
+  // Trains once, for `steps`. Where `checkpoints` is not empty, that directory gets the last one;
+  // then times and loads tell little, because checkpoints pass the links too.
+  Result<HybridRun> run(const HybridSystem& system, std::int64_t steps,
+                        const std::string& checkpoints = {}) const;
 
  private:
-  Result<std::vector<ProcessSpec>> processes(const HybridSystem& system, const std::string& steps,
-                                             const std::string& checkpoints) const;
+  struct Training {
+    std::int64_t steps;
+    std::string checkpoints;  // Directory; empty: none.
+    std::string times;        // File.
+  };
+  Result<std::vector<ProcessSpec>> processes(const HybridSystem& system,
+                                             const Training& training) const;
 
   Coordinator& coordinator_;
   const LimitedHosts& hosts_;

@@ -43,7 +43,7 @@ TEST(HybridTableTest, HasRatiosAndLinks) {
             "ps-sync                240  200 ms      2.00x             0.80x           2.00  3.00  "
             "         20.0  5.00          80 %\n"
             "allreduce-dense       24.0  2.00 s      20.0x             8.00x            200  3.00  "
-            "                            80 %\n"
+            "                             80 %\n"
             "hybrid-shared          192  250 ms      2.50x\n");
 }
 
@@ -96,13 +96,10 @@ TEST(HybridJobTest, ReadsStepsAndNotTheTotal) {
   EXPECT_FALSE(readStepSeconds(path).ok());
 }
 
-TEST(HybridOptionsTest, BatchesAreSharedEvenlyAndSomeStepsCount) {
+TEST(HybridOptionsTest, BatchesAreSharedEvenly) {
   HybridBenchOptions options;
   EXPECT_TRUE(check(options).ok());
   options.model.batch = 50;
-  EXPECT_FALSE(check(options).ok());
-  options.model.batch = 3;
-  options.model.steps = options.warmup;
   EXPECT_FALSE(check(options).ok());
 }
 
