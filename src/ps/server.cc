@@ -180,6 +180,7 @@ Status Server::handle(const Asked& from) {
       answer(from, {.step = step_}, encode(statistics_));
       return {};
     case Topic::kLeave:
+      again_ = again_ || from.ask.number != 0;
       gone(from.peer, /*finished=*/true);
       answer(from, {.step = step_});
       return {};
