@@ -23,6 +23,11 @@ constexpr std::array kSettings = {
             "allreduce algorithm: auto, shared, flat, direct, halving, tree, ring (another order)",
             true},
     Setting{"collective_timeout", kSeconds, "300", "seconds that one collective may take", false},
+    Setting{
+        "hybrid", kText, "servers",
+        "where hybrid's tables go: servers, or auto (to servers or by allreduce, chosen for each "
+        "by the rows that the first batch reads)",
+        true},
     Setting{"interface", kText, "",
             "network interface or address to listen on; by default the one that leads to the store",
             false},
