@@ -28,6 +28,11 @@ constexpr std::array kSettings = {
             false},
     Setting{"fusion_mb", kInteger, "64",
             "MiB up to which named allreduces travel together; 0: each by itself", false},
+    Setting{
+        "hybrid", kText, "servers",
+        "where hybrid's tables go: servers, or auto (to servers or by allreduce, chosen for each "
+        "by the rows that the first batch reads)",
+        true},
     Setting{"interface", kText, "",
             "network interface or address to listen on; by default the one that leads to the store",
             false},

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "bench/collectives.h"
+#include "bench/hybrid_command.h"
 #include "bench/ps_command.h"
 #include "bench/train_command.h"
 #include "bench/units.h"
@@ -109,6 +110,7 @@ int benchCommand(const std::vector<std::string>& arguments) {
   addCollectives(app, action);
   addTrain(app, action);
   addPs(app, action);
+  addHybrid(app, action);
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // As CLI11 wants them.
   try {
     app.parse(reversed);

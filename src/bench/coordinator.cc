@@ -31,6 +31,13 @@ bool readable(int fd) {
   return poll(&file, 1, 0) > 0;
 }
 
+// With one patience for all.
+void endAll(std::list<Process>& processes) {
+  for (Process& process : processes) process.askToEnd();
+  const Deadline patience = Process::usualPatience();
+  for (Process& process : processes) process.end(patience);
+}
+
 // Everything that is waited for, each with what to do about it.
 class Watch {
  public:
@@ -160,25 +167,53 @@ Result<std::vector<ProcessMemory>> Coordinator::memory(const std::string& name) 
 }
 
 Result<std::string> Coordinator::run(const ProcessSpec& spec, Deadline deadline) {
-  COLLA_TRY_ASSIGN(Process process, Process::start(spec));
-  bool ended = false;
-  while (!ended) {
+  COLLA_TRY_ASSIGN(auto outputs,
+                   runTogether({&spec, 1}, deadline, [](const std::list<Process>&) {}));
+  return std::move(outputs.front());
+}
+
+Result<std::vector<std::string>> Coordinator::runTogether(
+    std::span<const ProcessSpec> specs, Deadline deadline,
+    const std::function<void(const std::list<Process>& processes)>& look) {
+  struct Together : std::list<Process> {
+    ~Together() { endAll(*this); }
+  } processes;
+  for (const ProcessSpec& spec : specs) {
+    COLLA_TRY_ASSIGN(Process process, Process::start(spec));
+    processes.push_back(std::move(process));
+  }
+  std::vector<const Process*> running;
+  for (const Process& process : processes) running.push_back(&process);
+  while (!running.empty()) {
     if (deadline.expired()) {
-      return {StatusCode::kTimeout, withLastLines(spec.name + " did not end in time", process)};
+      return {StatusCode::kTimeout,
+              withLastLines(running.front()->name() + " did not end in time", *running.front())};
     }
     Status status;
+    bool written = false;
     Watch watch;
     watch.add(signals_->fd(), [&] { status = takeSignal(); });
-    watch.add(process.outputFd(), [&] { process.readOutput(); });
-    watch.add(process.exitFd(), [&] { ended = true; });
+    for (Process& process : processes) {
+      watch.add(process.outputFd(), [&] {
+        process.readOutput();
+        written = true;
+      });
+      if (std::ranges::find(running, &process) == running.end()) continue;
+      watch.add(process.exitFd(), [&] {
+        const std::string outcome = process.waitForExit();
+        std::erase(running, &process);
+        if (process.exitedWell() || !status.ok()) return;
+        status = {StatusCode::kIo,
+                  withLastLines(process.name() + " ended with " + outcome, process)};
+      });
+    }
     watch.wait(deadline.remaining());
+    if (written) look(processes);
     COLLA_TRY(status);
   }
-  const std::string outcome = process.waitForExit();
-  if (!process.exitedWell()) {
-    return {StatusCode::kIo, withLastLines(spec.name + " ended with " + outcome, process)};
-  }
-  return process.output();
+  std::vector<std::string> outputs;
+  for (const Process& process : processes) outputs.push_back(process.output());
+  return outputs;
 }
 
 Status Coordinator::takeNews(Deadline deadline) {

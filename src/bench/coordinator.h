@@ -12,9 +12,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -84,6 +86,11 @@ class Coordinator {
 
   // Runs a program that is no agent to its end: its output, or an error with its last lines.
   Result<std::string> run(const ProcessSpec& spec, Deadline deadline);
+  // Runs several at once, to all their ends: their outputs. When one fails the others are ended.
+  // `look` is called with all of them whenever one has written something.
+  Result<std::vector<std::string>> runTogether(
+      std::span<const ProcessSpec> specs, Deadline deadline,
+      const std::function<void(const std::list<Process>& processes)>& look);
 
  private:
   struct Rank {

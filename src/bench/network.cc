@@ -21,7 +21,9 @@ constexpr std::array<std::string_view, 3> kNames = {"shm", "loop", "veth"};
 
 UniqueFd openOwnNamespace() { return UniqueFd(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)); }
 
-// A new namespace, open. This process goes there and comes back.
+}  // namespace
+
+// This process goes there and comes back.
 Result<UniqueFd> makeNamespace() {
   const UniqueFd home = openOwnNamespace();
   if (!home.valid() || unshare(CLONE_NEWNET) != 0) {
@@ -35,7 +37,18 @@ Result<UniqueFd> makeNamespace() {
   return made;
 }
 
-}  // namespace
+Status configure(Coordinator& coordinator, int networkNamespace, std::vector<std::string> words) {
+  const ProcessSpec spec = {.name = fmt::format("{}", fmt::join(words, " ")),
+                            .program = std::move(words),
+                            .body = {},
+                            .environment = {},
+                            .networkNamespace = networkNamespace};
+  return coordinator.run(spec, Deadline::after(10s)).status();
+}
+
+std::string pathOf(const UniqueFd& networkNamespace) {
+  return fmt::format("/proc/{}/fd/{}", getpid(), networkNamespace.get());
+}
 
 std::string_view toString(Net net) { return kNames[static_cast<std::size_t>(net)]; }
 
@@ -61,15 +74,10 @@ Result<VethPair> VethPair::create(Coordinator& coordinator) {
   }
   const auto ip = [&](int number, std::vector<std::string> words) -> Status {
     words.insert(words.begin(), "ip");
-    const ProcessSpec spec = {.name = fmt::format("{}", fmt::join(words, " ")),
-                              .program = words,
-                              .body = {},
-                              .environment = {},
-                              .networkNamespace = pair.side(number)};
-    return coordinator.run(spec, Deadline::after(10s)).status();
+    return configure(coordinator, pair.side(number), std::move(words));
   };
   const std::string device(kInterface);
-  const std::string other = fmt::format("/proc/{}/fd/{}", getpid(), pair.side(1));
+  const std::string other = pathOf(pair.sides_[1]);
   COLLA_TRY(ip(0, {"link", "add", device, "type", "veth", "peer", "name", device, "netns", other}));
   for (int number = 0; number < kSides; ++number) {
     COLLA_TRY(ip(number, {"address", "add", address(number) + "/30", "dev", device}));

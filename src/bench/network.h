@@ -20,8 +20,17 @@ enum class Net {
 std::string_view toString(Net net);
 Result<Net> parseNet(std::string_view text);
 
-// The two namespaces of kVeth. They have no names: nothing of them is left once no process and no
-// object holds them, whatever happens. Movable.
+// A new network namespace, open, without a name: nothing of it is left once no process and no
+// descriptor holds it. Needs root.
+Result<UniqueFd> makeNamespace();
+
+// Runs `ip` or `tc` inside a namespace.
+Status configure(Coordinator& coordinator, int networkNamespace, std::vector<std::string> words);
+
+// The namespace as another process of ours can name it, `ip` for one.
+std::string pathOf(const UniqueFd& networkNamespace);
+
+// The two namespaces of kVeth. Movable.
 class VethPair {
  public:
   // Needs root, and `ip`.

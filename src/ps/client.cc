@@ -268,8 +268,8 @@ Result<Statistics> Client::statistics() {
   return decodeStatistics(reply.payload);
 }
 
-Status Client::leave() {
-  const auto expected = askAll(servers_, {.topic = Topic::kLeave});
+Status Client::leave(bool again) {
+  const auto expected = askAll(servers_, {.topic = Topic::kLeave, .number = again ? 1 : 0});
   return Channel::wait(expected, deadline()).status();
 }
 

@@ -86,8 +86,8 @@ class Client {
   Status pullRows(int entry, std::span<const std::int64_t> rows, std::span<float> values);
 
   Result<Statistics> statistics();
-  // Says good-bye: servers end when every worker has.
-  Status leave();
+  // Says good-bye: servers end when every worker has, or (`again`) wait for other declarations.
+  Status leave(bool again = false);
 
  private:
   struct Memory {

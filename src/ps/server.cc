@@ -182,6 +182,7 @@ Status Server::handle(Asked& from) {
       answer(from, {.step = step_}, encode(statistics_));
       return {};
     case Topic::kLeave:
+      again_ = again_ || from.ask.number != 0;
       gone(from.peer, /*finished=*/true);
       answer(from, {.step = step_});
       return {};

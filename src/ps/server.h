@@ -48,6 +48,8 @@ class Server {
 
   // Until every worker has left. An error when the job could not go on.
   Status run();
+  // After run(): the workers said that they will be back, with another declaration.
+  bool again() const { return again_; }
 
  private:
   struct Worker;
@@ -132,6 +134,7 @@ class Server {
   std::int64_t step_ = 0;        // Updates made.
   double scale_ = 1;             // What the last one's gradients were multiplied by to clip them.
   bool stop_ = false;            // Some worker would like to end.
+  bool again_ = false;
   std::string failure_;
 
   // The first server's.

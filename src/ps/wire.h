@@ -43,7 +43,7 @@ enum class Topic : std::uint8_t {
   kFetchRows,    // number: partition, `slot`, `first`, count: rows of it. The same.
   kFetchSteps,   // Answered with the steps of each entry in the snapshot.
   kStatistics,   // Answered with Statistics.
-  kLeave,        // The worker has finished.
+  kLeave,        // The worker has finished; number 1: it will declare something else.
   // Between servers.
   kArrived,   // number: worker, `step`.
   kSquares,   // payload: Squares, for the decision under way.

@@ -218,14 +218,17 @@ Status serve(Job& job) {
     return {StatusCode::kInvalidArgument, "this process is a worker: only servers serve"};
   }
   const auto names = job.names();
-  ps::Server server({.transport = job.transport(),
-                     .rank = job.rank(),
-                     .servers = job.servers(),
-                     .workers = static_cast<int>(names.size()) - job.servers(),
-                     .names = names,
-                     .timeout = job.timeout(),
-                     .threads = job.threads()});
-  return server.run();
+  while (true) {
+    ps::Server server({.transport = job.transport(),
+                       .rank = job.rank(),
+                       .servers = job.servers(),
+                       .workers = static_cast<int>(names.size()) - job.servers(),
+                       .names = names,
+                       .timeout = job.timeout(),
+                       .threads = job.threads()});
+    COLLA_TRY(server.run());
+    if (!server.again()) return {};
+  }
 }
 
 }  // namespace colla

@@ -4,6 +4,8 @@
 
 #include <charconv>
 
+#include "train/run_plan.h"
+
 namespace colla::train {
 namespace {
 
@@ -63,8 +65,10 @@ Flags::Flags(CLI::App& app) {
   app.add_option("--staleness", options_.servers.staleness,
                  "ps-ssp: how many steps a worker may be ahead of the slowest (0)")
       ->group(kServers);
-  app.add_option("--partitions", options_.servers.partitions,
-                 "parts that each table is cut into, by rows (one per server)")
+  app.add_option(
+         "--partitions", partitions_,
+         "parts that each table is cut into, by rows (one per server); auto: as many as are "
+         "fastest, tried with the first batch's rows")
       ->group(kServers);
   app.add_flag("--sparse-as-dense", options_.sparseAsDense,
                "treat gradients of rows as whole ones, in every strategy")
@@ -121,7 +125,7 @@ Result<TrainOptions> Flags::options(const Config& config) const {
   if (!strategy_.empty()) {
     COLLA_TRY_ASSIGN(options.strategy, parseStrategy(strategy_));
   }
-  COLLA_TRY(readServers(options));
+  COLLA_TRY(readServers(config, options));
   if (config.integer("slices") > 0) options.slices = static_cast<int>(config.integer("slices"));
   if (config.integer("threads") > 0) options.threads = static_cast<int>(config.integer("threads"));
 
@@ -151,7 +155,7 @@ Result<TrainOptions> Flags::options(const Config& config) const {
   return options;
 }
 
-Status Flags::readServers(TrainOptions& options) const {
+Status Flags::readServers(const Config& config, TrainOptions& options) const {
   if (replicas_) options.workers = *replicas_;
   if (!options.strategy && cluster_->servers()) {
     options.strategy = cluster_->syncReplicas() ? Strategy::kPsSync : Strategy::kPsAsync;
@@ -171,6 +175,22 @@ Status Flags::readServers(TrainOptions& options) const {
       return invalid("--backup is \"{}\", but takes auto or a number of workers", backup_);
     }
     options.servers.backup = *backup;
+  }
+  if (partitions_ == "auto") {
+    options.servers.partitions = kAutoPartitions;
+  } else if (!partitions_.empty()) {
+    const auto partitions = wholeNumber<int>(partitions_);
+    if (!partitions || *partitions < 1) {
+      return invalid("--partitions is \"{}\", but takes auto or a number, 1 or more", partitions_);
+    }
+    options.servers.partitions = *partitions;
+  }
+  const std::string hybrid = config.text("hybrid");
+  if (hybrid != "servers" && hybrid != "auto") {
+    return invalid("{} is \"{}\", but takes servers or auto", config.origin("hybrid"), hybrid);
+  }
+  if (config.origin("hybrid") == flagName("hybrid") && options.strategy != Strategy::kHybrid) {
+    return invalid("--hybrid is for --strategy hybrid");
   }
   if (aggregate_) {
     if (!backup_.empty()) return invalid("give --backup or --replicas-to-aggregate, not both");

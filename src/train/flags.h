@@ -26,7 +26,7 @@ class Flags {
   Status applyTo(Optimizer& optimizer) const;
 
  private:
-  Status readServers(TrainOptions& options) const;
+  Status readServers(const Config& config, TrainOptions& options) const;
 
   // Made last: --help tells of training first.
   std::optional<launch::ClusterFlags> cluster_;
@@ -42,6 +42,7 @@ class Flags {
   std::optional<double> weightDecay_;
   std::optional<int> servers_;
   std::string backup_;
+  std::string partitions_;
   std::optional<int> aggregate_;
   std::optional<int> replicas_;
   std::int64_t warmup_ = 0;

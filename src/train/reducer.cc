@@ -39,6 +39,18 @@ std::uint64_t bitsOfOne(DataType type) {
   }
 }
 
+// An entry for each whole one, with a number for each of its rows.
+std::vector<Reducer::Entry> withTelling(std::vector<Reducer::Entry> entries) {
+  const std::size_t count = entries.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!entries[i].whole) continue;
+    COLLA_CHECK(entries[i].rowSparse);
+    const std::int64_t rows = entries[i].tensor.size(0);
+    entries.push_back({entries[i].name + "'s rows", torch::zeros({rows}), false});
+  }
+  return entries;
+}
+
 }  // namespace
 
 struct Reducer::SharedBucket {
@@ -91,20 +103,27 @@ Reducer::Reducer(Job& job, SliceMap map, std::vector<Entry> entries, const Optio
     : job_(job),
       map_(std::move(map)),
       range_(map_.range(job.rank())),
-      entries_(std::move(entries)),
+      entries_(withTelling(std::move(entries))),
+      tells_(entries_.size(), -1),
       options_(options),
       sums_(entries_.size()),
       next_(range_.begin) {
   std::vector<std::size_t> widths;
-  for (const Entry& entry : entries_) {
+  // The entries that tell come last, in the order of the whole ones.
+  auto telling = static_cast<int>(entries_.size()) -
+                 static_cast<int>(std::ranges::count(entries_, true, &Entry::whole));
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const Entry& entry = entries_[i];
     const Buffer memory = memoryOf(entry.tensor, entry.name);
     extents_.push_back({memory.type(), memory.count()});
-    matrices_.push_back(entry.rowSparse ? static_cast<int>(widths.size()) : -1);
+    matrices_.push_back(entry.rowSparse && !entry.whole ? static_cast<int>(widths.size()) : -1);
+    if (entry.whole) tells_[i] = telling++;
     if (!entry.rowSparse) continue;
     COLLA_CHECK(options_.op == ReduceOp::kSum);
     if (memory.type() != DataType::kFloat32 || entry.tensor.dim() < 1 || memory.count() == 0) {
       refuse(entry, "can't have gradients of rows: it is no float32 matrix");
     }
+    if (entry.whole) continue;
     widths.push_back(memory.count() / static_cast<std::size_t>(entry.tensor.size(0)));
   }
   if (!widths.empty()) rows_.emplace(map_, job.rank(), std::move(widths));
@@ -167,13 +186,18 @@ void Reducer::take(int entry, const torch::Tensor& value, bool counts) {
     beginSlice(next_);
     torch::autograd::Engine::get_default_engine().queue_callback([this] { endSlice(); });
   }
-  if (matrices_[entry] >= 0) return takeRows(entry, value);
+  if (target.rowSparse) return takeRows(entry, value);
+  put(entry, (value.is_sparse() ? value.to_dense() : value).contiguous(), counts);
+}
+
+// One slice's value, in its bucket.
+void Reducer::put(int entry, const torch::Tensor& dense, bool counts) {
+  const Entry& target = entries_[entry];
   const auto [bucketIndex, member] = places_[entry];
   SharedBucket& bucket = *buckets_[bucketIndex];
   if (bucket.seen[member]) {
     refuse(target, "got two gradients in one slice: add up the losses and call backward() once");
   }
-  const torch::Tensor dense = (value.is_sparse() ? value.to_dense() : value).contiguous();
   if (dense.sizes() != views_[entry].sizes() ||
       dense.scalar_type() != views_[entry].scalar_type()) {
     std::ostringstream shapes;
@@ -202,9 +226,28 @@ void Reducer::takeRows(int entry, const torch::Tensor& value) {
   }
   const torch::Tensor indices = value._indices().contiguous();
   const torch::Tensor values = value._values().contiguous();
-  rows_->add(matrices_[entry], *slice_,
-             {indices.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(indices.numel())},
-             {values.const_data_ptr<float>(), static_cast<std::size_t>(values.numel())});
+  const std::span rows(indices.const_data_ptr<std::int64_t>(),
+                       static_cast<std::size_t>(indices.numel()));
+  const std::span numbers(values.const_data_ptr<float>(), static_cast<std::size_t>(values.numel()));
+  if (target.whole) {
+    const auto width = static_cast<std::size_t>(target.tensor.numel() / target.tensor.size(0));
+    return putRows(entry, collective::gatherRows(rows, numbers, width));
+  }
+  rows_->add(matrices_[entry], *slice_, rows, numbers);
+}
+
+void Reducer::putRows(int entry, const collective::Rows& rows) {
+  const torch::Tensor& tensor = entries_[entry].tensor;
+  const torch::Tensor dense = torch::zeros(tensor.sizes());
+  const torch::Tensor there = torch::zeros({tensor.size(0)});
+  const auto width = tensor.numel() / tensor.size(0);
+  for (std::size_t i = 0; i < rows.rows.size(); ++i) {
+    std::copy_n(rows.values.data() + i * static_cast<std::size_t>(width), width,
+                dense.data_ptr<float>() + rows.rows[i] * width);
+    there.data_ptr<float>()[rows.rows[i]] = 1;
+  }
+  put(entry, dense, true);
+  put(tells_[entry], there, true);
 }
 
 // The sums are sparse tensors whose memory is rows_'s.
@@ -227,6 +270,25 @@ void Reducer::finishRows() {
       sums_[entry]._coalesced_(true);
     }
     tensor.mutable_grad() = sums_[entry];
+  }
+}
+
+// After the buckets' sums: those rows of a whole one that some slice had.
+void Reducer::finishWhole() {
+  for (int entry = 0; entry < static_cast<int>(entries_.size()); ++entry) {
+    if (tells_[entry] < 0) continue;
+    const torch::Tensor& tensor = entries_[entry].tensor;
+    torch::Tensor sum;
+    if (sums_[entry].defined()) {
+      const torch::Tensor rows = sums_[tells_[entry]].nonzero().flatten();
+      if (rows.numel() > 0) {
+        sum = torch::_sparse_coo_tensor_unsafe(rows.unsqueeze(0),
+                                               sums_[entry].index_select(0, rows), tensor.sizes());
+        sum._coalesced_(true);
+      }
+    }
+    tensor.mutable_grad() = sum;
+    sums_[entry] = sum;
   }
 }
 
@@ -304,9 +366,12 @@ void Reducer::finish() {
           std::any_of(flag, flag + size, [](std::byte byte) { return byte != std::byte{0}; });
       flag += size;
       sums_[entry] = any ? views_[entry] : torch::Tensor();
-      if (entries_[entry].parameter) entries_[entry].tensor.mutable_grad() = sums_[entry];
+      if (entries_[entry].parameter && tells_[entry] < 0) {
+        entries_[entry].tensor.mutable_grad() = sums_[entry];
+      }
     }
   }
+  finishWhole();
 }
 
 // Rank 0's order becomes everybody's, before the second step: until then the sums of the first one

@@ -7,7 +7,9 @@
 // progress thread. What is left at the end of the step is exchanged on the caller's own.
 //
 // A parameter whose gradients have few rows has no place in a bucket: its rows alone are kept, and
-// exchanged at the end of the step (train/row_sums.h).
+// exchanged at the end of the step (train/row_sums.h). Where nearly all rows have gradients that is
+// more than the whole matrix: then this goes into a bucket after all, with a number for each row
+// that tells whether it has a gradient. The sum has the same rows, and bits, either way.
 //
 // The order in which entries become ready is learned on rank 0 in the first step; the buckets
 // follow it from then on. Sums are canonical (colla/slices.h), so no bit depends on any of this.
@@ -39,6 +41,7 @@ class Reducer {
     torch::Tensor tensor;
     bool parameter = true;   // Its gradient is taken by hooks.
     bool rowSparse = false;  // The gradient is sparse, of float32, and so is its sum.
+    bool whole = false;      // It travels as a whole matrix all the same.
   };
 
   struct Options {
@@ -70,7 +73,6 @@ class Reducer {
   // After finish(): the sum; undefined when no slice had a value that counts.
   const torch::Tensor& sum(int entry) const { return sums_[entry]; }
 
-  const std::vector<Entry>& entries() const { return entries_; }
   const SliceRange& slices() const { return range_; }
 
  private:
@@ -79,8 +81,11 @@ class Reducer {
   void build(std::span<const int> order);
   void learnOrder();
   void take(int entry, const torch::Tensor& value, bool counts);
+  void put(int entry, const torch::Tensor& dense, bool counts);
   void takeRows(int entry, const torch::Tensor& value);
+  void putRows(int entry, const collective::Rows& rows);
   void finishRows();
+  void finishWhole();
   void complete(SharedBucket& bucket);
   void startReady();
   Status exchange(SharedBucket& bucket);
@@ -88,7 +93,8 @@ class Reducer {
   Job& job_;
   const SliceMap map_;
   const SliceRange range_;
-  const std::vector<Entry> entries_;
+  const std::vector<Entry> entries_;  // The caller's, then those that tell rows of whole ones.
+  std::vector<int> tells_;            // Number of that entry, by the caller's; -1: none.
   const Options options_;
   std::vector<Extent> extents_;
   std::vector<std::unique_ptr<SharedBucket>> buckets_;

@@ -9,10 +9,15 @@
 #include <limits>
 #include <mutex>
 
+#include "base/log.h"
+#include "colla/collectives.h"
 #include "colla/error.h"
 #include "colla/random.h"
+#include "train/partition_search.h"
+#include "train/run_plan.h"
 #include "train/slice_random.h"
 #include "train/tensors.h"
+#include "train/touched_rows.h"
 
 namespace colla::train {
 namespace {
@@ -96,25 +101,105 @@ Replica::Replica(Job& job, const SliceMap& map, const MakeModel& make, const Opt
   makeExchange(optimizer);
 }
 
+// What the slices of a batch read of each table, by a forward that leaves nothing behind.
+std::vector<std::vector<std::int64_t>> Replica::touchedRows(std::span<const Parameter> tables) {
+  const torch::NoGradGuard noGrad;
+  if (!model_->module().is_training()) model_->module().train();
+  rememberBuffers();
+  TouchedRows touched(tables);
+  source_ = &touched;
+  const SliceRange range = map_.range(job_.rank());
+  for (int slice = range.begin; slice < range.end; ++slice) {
+    const Batch batch = options_.next();
+    if (samplesOf(batch) == 0) continue;
+    runSlice(slice, static_cast<std::uint64_t>(options_.look), batch, {});
+    restoreBuffers();
+  }
+  source_ = nullptr;
+  std::vector<std::vector<std::int64_t>> rows;
+  for (std::size_t table = 0; table < tables.size(); ++table) rows.push_back(touched.rows(table));
+  return rows;
+}
+
+// Numbers of the busiest worker, so all choose the same.
+std::vector<TableRoute> Replica::chooseRoutes(std::span<const Parameter> tables,
+                                              std::span<const std::vector<std::int64_t>> touched) {
+  std::vector<std::int64_t> most;
+  for (const auto& rows : touched) most.push_back(static_cast<std::int64_t>(rows.size()));
+  throwIfError(allreduce(job_.world(), most, {.op = ReduceOp::kMax}));
+  std::vector<TableRoute> routes;
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    const torch::Tensor& tensor = tables[i].tensor;
+    const std::int64_t rows = std::max<std::int64_t>(1, tensor.size(0));
+    const auto width = static_cast<std::size_t>(tensor.numel() / rows);
+    const RouteChoice choice = chooseRoute({rows, width, most[i]}, job_.size(), job_.servers());
+    routes.push_back(choice.route);
+    if (job_.rank() != 0) continue;
+    log::info("table \"{}\": {}; {}", tables[i].name, toString(choice.route), choice.reason);
+  }
+  if (job_.rank() == 0 && std::ranges::find(routes, TableRoute::kServers) == routes.end()) {
+    log::info("no table is left for the servers: --strategy allreduce does the same without them");
+  }
+  return routes;
+}
+
+int Replica::findPartitions(std::span<const Parameter> tables,
+                            std::span<const std::vector<std::int64_t>> touched) {
+  std::vector<TrialTable> trial;
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    trial.push_back({tables[i].name, tables[i].tensor.sizes().vec(), touched[i]});
+  }
+  if (trial.empty()) return 0;
+  const PartitionChoice choice = valueOrThrow(searchPartitions(job_, map_, trial));
+  if (job_.rank() == 0) {
+    log::info(
+        "{} partitions of each table: pulls and pushes of the first batch's rows took, by "
+        "partitions, {}",
+        choice.partitions, choice.reason);
+  }
+  return choice.partitions;
+}
+
 // What goes to servers, and what is left to allreduce.
 void Replica::makeExchange(const Optimizer& optimizer) {
   const std::vector<std::string> sparse =
       options_.sparseAsDense ? std::vector<std::string>() : model_->rowSparse();
   const bool everything = options_.policy && !options_.tablesAlone;
+  std::vector<Parameter> tables;
+  for (const Parameter& parameter : parameters_) {
+    const bool rows = std::ranges::find(sparse, parameter.name) != sparse.end();
+    if (rows) tables.push_back(parameter);
+  }
+  if (options_.policy && options_.tablesAlone && tables.empty()) {
+    throw Error(StatusCode::kInvalidArgument,
+                "the model has no table with sparse gradients for hybrid's servers: use "
+                "--strategy allreduce");
+  }
+  const bool search = options_.policy && options_.partitions == kAutoPartitions;
+  std::vector<std::vector<std::int64_t>> touched(tables.size());
+  if (search || options_.chooseRoutes) touched = touchedRows(tables);
+  std::vector<TableRoute> routes(tables.size(),
+                                 options_.policy ? TableRoute::kServers : TableRoute::kRows);
+  if (options_.chooseRoutes) routes = chooseRoutes(tables, touched);
+  std::vector<std::vector<std::int64_t>> servedRows;
   std::vector<Reducer::Entry> entries;
   Servers::Tensors served;
   std::vector<int> tableOrders;
   for (int i = 0; i < static_cast<int>(parameters_.size()); ++i) {
     const Parameter& parameter = parameters_[i];
-    const bool rows = std::ranges::find(sparse, parameter.name) != sparse.end();
-    if (options_.policy && rows) {
+    const auto table = std::ranges::find(tables, parameter.name, &Parameter::name);
+    const bool rows = table != tables.end();
+    const auto number = static_cast<std::size_t>(table - tables.begin());
+    if (rows && routes[number] == TableRoute::kServers) {
       served.tables.push_back(parameter);
+      servedRows.push_back(touched[number]);
       tableOrders.push_back(i);
     } else if (everything) {
       served.parameters.push_back(parameter);
       served.orders.push_back(i);
     } else {
-      entries.push_back({parameter.name, parameter.tensor, true, rows});
+      const bool whole = rows && routes[number] == TableRoute::kWhole;
+      entries.push_back({parameter.name, parameter.tensor, true, rows, whole});
       updated_.push_back(parameter);
       reduced_.push_back(i);
     }
@@ -127,18 +212,15 @@ void Replica::makeExchange(const Optimizer& optimizer) {
                   "servers run Colla's optimizers, but the program chose a torch::optim class: use "
                   "--optimizer, or another strategy");
     }
-    if (options_.tablesAlone && served.tables.empty()) {
-      throw Error(StatusCode::kInvalidArgument,
-                  "the model has no table with sparse gradients for hybrid's servers: use "
-                  "--strategy allreduce");
-    }
     if (everything) {
       served.buffers = buffers_;
       served.numbers = numbers_.size();
     }
+    const int partitions = search ? findPartitions(served.tables, servedRows) : options_.partitions;
     servers_ = std::make_unique<Servers>(
         job_, map_, std::move(served),
-        ServerPlan{*known, options_.clipNorm, *options_.policy, options_.partitions});
+        ServerPlan{*known, options_.clipNorm, *options_.policy, partitions});
+    source_ = servers_.get();
   }
   if (everything) return;
   for (const Parameter& buffer : buffers_) {
@@ -158,7 +240,7 @@ void Replica::start(std::int64_t step, std::span<const checkpoint::TensorView> o
 void Replica::runSlice(int slice, std::uint64_t stream, const Batch& batch,
                        std::optional<double> weight) {
   const SliceRandom random(streamSeed(options_.seed, stream, static_cast<std::uint64_t>(slice)));
-  const RowLookup lookup(servers_.get());
+  const RowLookup lookup(source_);
   Output output;
   {
     const Autocast autocast(options_.bfloat16);

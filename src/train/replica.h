@@ -26,6 +26,7 @@
 #include "train/reducer.h"
 #include "train/servers.h"
 #include "train/slice_metrics.h"
+#include "train/table_routes.h"
 #include "train/updater.h"
 
 namespace colla::train {
@@ -38,7 +39,12 @@ struct ReplicaOptions {
   // Servers, for a strategy that has them: for everything, or for tables alone.
   std::optional<ps::PolicyOptions> policy = {};
   bool tablesAlone = false;
-  int partitions = 0;
+  int partitions = 0;  // Or kAutoPartitions.
+  // tablesAlone: some tables may go by allreduce instead (train/table_routes.h).
+  bool chooseRoutes = false;
+  // What the last two look at in the constructor: this worker's slices of batch `look`.
+  std::int64_t look = 0;
+  std::function<Batch()> next = {};
 };
 
 // What came of a step or of a batch of an evaluation, over all slices.
@@ -95,6 +101,11 @@ class Replica {
 
  private:
   void makeExchange(const Optimizer& optimizer);
+  std::vector<std::vector<std::int64_t>> touchedRows(std::span<const Parameter> tables);
+  std::vector<TableRoute> chooseRoutes(std::span<const Parameter> tables,
+                                       std::span<const std::vector<std::int64_t>> touched);
+  int findPartitions(std::span<const Parameter> tables,
+                     std::span<const std::vector<std::int64_t>> touched);
   void runSlice(int slice, std::uint64_t stream, const Batch& batch, std::optional<double> weight);
   void rememberBuffers();
   void restoreBuffers();
@@ -118,6 +129,7 @@ class Replica {
   std::vector<int> reduced_;           // and which parameters that is.
   std::vector<Parameter> updated_;
   std::unique_ptr<Servers> servers_;
+  RowSource* source_ = nullptr;  // What lookups are told to.
   std::unique_ptr<Updater> updater_;
   std::unique_ptr<SliceMetrics> metrics_;
   std::vector<torch::Tensor> gradients_;

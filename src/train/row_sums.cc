@@ -38,23 +38,22 @@ Rows RowSums::fold(std::map<int, Rows>& slices, SliceRange range, std::size_t wi
                                fold(slices, {split, range.end}, width), width);
 }
 
-std::vector<std::vector<Rows>> RowSums::takePartials() {
-  std::vector<std::vector<Rows>> partials(widths_.size());
-  for (std::size_t matrix = 0; matrix < widths_.size(); ++matrix) {
-    for (std::size_t i = firstSubtree_[rank_]; i < firstSubtree_[rank_ + 1]; ++i) {
-      partials[matrix].push_back(fold(slices_[matrix], subtrees_[i], widths_[matrix]));
-    }
-    slices_[matrix].clear();
+std::vector<Rows> RowSums::takePartials(int matrix) {
+  std::vector<Rows> partials;
+  for (std::size_t i = firstSubtree_[rank_]; i < firstSubtree_[rank_ + 1]; ++i) {
+    partials.push_back(fold(slices_[matrix], subtrees_[i], widths_[matrix]));
   }
+  slices_[matrix].clear();
   return partials;
 }
 
 Status RowSums::finish(Group& group) {
   // Of each matrix, by subtree; only this worker's have rows yet.
-  std::vector<std::vector<Rows>> partials = takePartials();
-  for (auto& matrix : partials) {
-    matrix.insert(matrix.begin(), firstSubtree_[rank_], Rows());
-    matrix.resize(subtrees_.size());
+  std::vector<std::vector<Rows>> partials;
+  for (int matrix = 0; matrix < static_cast<int>(widths_.size()); ++matrix) {
+    auto& all = partials.emplace_back(takePartials(matrix));
+    all.insert(all.begin(), firstSubtree_[rank_], Rows());
+    all.resize(subtrees_.size());
   }
   if (group.size() > 1) COLLA_TRY(exchange(group, partials));
   for (std::size_t matrix = 0; matrix < widths_.size(); ++matrix) {

@@ -35,9 +35,9 @@ class RowSums {
   void add(int matrix, int slice, std::span<const std::int64_t> rows,
            std::span<const float> values);
 
-  // Ends the step for those who exchange by themselves: for each matrix, this worker's partial
-  // sums, one for each of its maximal subtrees.
-  std::vector<std::vector<Rows>> takePartials();
+  // Ends the step of one matrix for those who exchange by themselves: this worker's partial sums,
+  // one for each of its maximal subtrees.
+  std::vector<Rows> takePartials(int matrix);
   // Ends the step: sums over all workers, who all call it.
   Status finish(Group& group);
   // After finish(), until the next one.

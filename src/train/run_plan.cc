@@ -79,6 +79,12 @@ Status planServers(RunPlan& plan) {
   if (servers.staleness != 0 && plan.strategy != Strategy::kPsSsp) {
     return needs("--staleness", "ps-ssp");
   }
+  if (servers.partitions < kAutoPartitions) {
+    return invalid("--partitions is {}, but takes auto or a number", servers.partitions);
+  }
+  if (servers.partitions != 0 && !hasServers(plan.strategy)) {
+    return needs("--partitions", "ps-sync, ps-async, ps-ssp and hybrid");
+  }
   if (!hasServers(plan.strategy)) return {};
   ps::PolicyOptions policy;
   policy.workers = plan.workers;

@@ -25,7 +25,11 @@ struct RunPlan {
   std::string model;  // With its options.
   // Of the servers, for a strategy that has them.
   std::optional<ps::PolicyOptions> policy;
+  bool chooseRoutes = false;  // Hybrid's tables go where the first batch's rows suggest.
 };
+
+// ServerOptions::partitions: found by measurement.
+inline constexpr int kAutoPartitions = -1;
 
 // Where a run directory keeps its checkpoints.
 std::string checkpointsOf(const std::string& directory);

@@ -209,6 +209,7 @@ void Servers::beginSlice(int slice) {
       missing_[i] = static_cast<int>(blocks[i].pieces.size());
     }
     std::ranges::fill(present_, 0);
+    pushed_.assign(tensors_.tables.size(), false);
   }
   slice_ = slice;
   seen_.assign(seen_.size(), false);
@@ -252,6 +253,14 @@ void Servers::takeRows(int table, const torch::Tensor& gradient) {
             {indices.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(indices.numel())},
             {values.const_data_ptr<float>(), static_cast<std::size_t>(values.numel())});
   if (indices.numel() > 0) present_[firstTable() + table] = 1;
+  seen_[firstTable() + table] = true;
+  // Behind the last slice nothing is added: rows travel while backward, or an allreduce, goes on.
+  if (*slice_ + 1 == range_.end) pushTable(table);
+}
+
+void Servers::pushTable(int table) {
+  pushed_[table] = true;
+  client_->pushRows(firstTable() + table, rows_.takePartials(table));
 }
 
 std::span<std::byte* const> Servers::buffersOf(int entry) {
@@ -324,9 +333,8 @@ Servers::End Servers::finish(ps::Finish finish) {
     std::ranges::fill(present_, 0);
   } else {
     COLLA_CHECK(next_ == range_.end);
-    const auto partials = rows_.takePartials();
-    for (std::size_t table = 0; table < partials.size(); ++table) {
-      client_->pushRows(firstTable() + static_cast<int>(table), partials[table]);
+    for (int table = 0; table < static_cast<int>(pushed_.size()); ++table) {
+      if (!pushed_[table]) pushTable(table);
     }
   }
   next_ = range_.begin;

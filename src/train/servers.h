@@ -102,6 +102,7 @@ class Servers final : public RowSource {
   void moveIn(const torch::Tensor& tensor, int entry);
   void take(int entry, const torch::Tensor& gradient);
   void takeRows(int table, const torch::Tensor& gradient);
+  void pushTable(int table);
   void add(int entry, const void* values);
   void addZeros(int entry);
   void hasValue(int entry);
@@ -125,6 +126,7 @@ class Servers final : public RowSource {
   std::uint32_t turn_ = 1;
   std::vector<std::uint8_t> present_;  // Of this step, by entry.
   std::vector<bool> seen_;             // Of this slice.
+  std::vector<bool> pushed_;           // Of this step, by table.
   std::vector<int> missing_;           // By block: entries that the last slice has not given yet.
   std::vector<std::vector<int>> blocksOf_;
   std::optional<int> slice_;

@@ -76,6 +76,17 @@ Session::Session(Job& job, const Task& task, const RunPlan& plan)
   if (replica.policy && !replica.policy->together()) replica.policy->limit = total_;
   replica.tablesAlone = plan.strategy == Strategy::kHybrid;
   replica.partitions = options.servers.partitions;
+  replica.chooseRoutes = plan.chooseRoutes;
+  // A first look at the data, where something depends on it. It comes again as the first step's.
+  const std::int64_t look = plan.resumeStep.value_or(0);
+  std::optional<Feed> first;
+  replica.look = look;
+  replica.next = [&] {
+    if (!first) {
+      first.emplace(train_, *order_, map_.range(job.rank()), Feed::Pace::kSteps, look, look + 1);
+    }
+    return first->next();
+  };
   replica_ =
       std::make_unique<Replica>(job, map_, task.model, scaled(task.optimizer, plan), replica);
   if (!options.directory.empty() && records()) {

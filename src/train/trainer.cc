@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/command_line.h"
+#include "base/config.h"
 #include "base/log.h"
 #include "colla/error.h"
 #include "colla/job.h"
@@ -125,6 +126,8 @@ Result<train::RunPlan> planFor(const Task& task, const TrainOptions& options) {
   COLLA_TRY_ASSIGN(train::RunPlan plan,
                    train::makePlan(options, place.launcher == "none" ? 0 : place.size, task.batch));
   COLLA_TRY(train::checkModel(plan, task));
+  COLLA_TRY_ASSIGN(const Config config, Config::fromEnvironment());
+  plan.chooseRoutes = plan.strategy == Strategy::kHybrid && config.text("hybrid") == "auto";
   const bool launched = place.launcher != "none";
   if (launched && hasServers(plan.strategy) != (place.servers > 0)) {
     return {
@@ -179,7 +182,10 @@ Result<Evaluation> Trainer::evaluate(const TrainOptions& options) {
   TrainOptions resumed = options;
   resumed.resume = true;
   // No parameters are changed: workers are enough.
-  if (resumed.strategy && hasServers(*resumed.strategy)) resumed.strategy.reset();
+  if (resumed.strategy && hasServers(*resumed.strategy)) {
+    resumed.strategy.reset();
+    resumed.servers = {};
+  }
   COLLA_TRY_ASSIGN(const train::RunPlan plan, planFor(task_, resumed));
   return runWorkers(plan, [&](Job& job) { return train::evaluateCheckpoint(job, task_, plan); });
 }

@@ -68,25 +68,27 @@ struct Lstm : torch::nn::Module {
 // A table of which a step touches few rows: a row for each value that some of the pixels can have.
 struct Table : torch::nn::Module {
   static constexpr std::int64_t kPixels = 20;
-  static constexpr std::int64_t kValues = 64;
-  Table() {
+  explicit Table(std::int64_t count) : values(count) {
     table = register_module(
         "table",
-        torch::nn::Embedding(torch::nn::EmbeddingOptions(kPixels * kValues, 6).sparse(true)));
+        torch::nn::Embedding(torch::nn::EmbeddingOptions(kPixels * values, 6).sparse(true)));
     out = register_module("out", torch::nn::Linear(kPixels * 6, 10));
   }
   torch::Tensor forward(const torch::Tensor& x) {
     const torch::Tensor pixels = x.flatten(1).narrow(1, 300, kPixels);
-    const torch::Tensor rows = (pixels * (kValues - 1)).to(torch::kInt64) +
-                               torch::arange(kPixels, torch::kInt64) * kValues;
+    const torch::Tensor level =
+        (pixels * static_cast<double>(values)).to(torch::kInt64).clamp_max(values - 1);
+    const torch::Tensor rows = level + torch::arange(kPixels, torch::kInt64) * values;
     return out(table(rows).flatten(1));
   }
+  const std::int64_t values;
   torch::nn::Embedding table{nullptr};
   torch::nn::Linear out{nullptr};
 };
 
 class TableModel final : public colla::Model {
  public:
+  explicit TableModel(std::int64_t values) : net_(std::make_shared<Table>(values)) {}
   torch::nn::Module& module() override { return *net_; }
   std::vector<std::string> metrics() const override { return {"accuracy"}; }
   std::vector<std::string> rowSparse() const override { return {"table.weight"}; }
@@ -97,7 +99,7 @@ class TableModel final : public colla::Model {
   }
 
  private:
-  std::shared_ptr<Table> net_ = std::make_shared<Table>();
+  std::shared_ptr<Table> net_;
 };
 
 // Never comes to the end of its first step.
@@ -126,7 +128,10 @@ int main(int argc, char** argv) {
     task.model = [] { return colla::classifier(std::make_shared<Wide>()); };
     task.optimizer = colla::Sgd{.lr = 0.01};
   } else if (model == "table") {
-    task.model = [] { return std::make_unique<TableModel>(); };
+    task.model = [] { return std::make_unique<TableModel>(64); };
+    task.optimizer = colla::Adam{.lr = 1e-2};
+  } else if (model == "full-table") {  // A step touches nearly all rows.
+    task.model = [] { return std::make_unique<TableModel>(2); };
     task.optimizer = colla::Adam{.lr = 1e-2};
   } else if (model == "endless") {
     task.model = [] { return colla::classifier(std::make_shared<Endless>()); };

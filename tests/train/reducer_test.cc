@@ -107,18 +107,20 @@ TEST(ReducerTest, SparseGradientsAreSummedAsDenseOnes) {
 }
 
 // Rows alone travel, and have the bits that a whole gradient has there, for any number of workers;
-// also where a slice or a worker has no rows, and in a vector.
+// also where a slice or a worker has no rows, and in a vector. So do rows that travel as a whole.
 TEST(ReducerTest, RowsHaveTheBitsOfWholeGradients) {
-  const auto sums = [](int workers, bool rowSparse) {
+  std::vector<torch::Tensor> numbers;  // Of the rows of the last sums.
+  const auto sums = [&](int workers, bool rowSparse, bool asWhole = false) {
+    numbers.clear();
     std::vector<torch::Tensor> result;
     runWorkers(workers, 5, [&](Job& job) {
       const torch::Tensor table = torch::zeros({50, 3}).set_requires_grad(true);
       const torch::Tensor vector = torch::zeros({50}).set_requires_grad(true);
       const torch::Tensor other = parameter({1, 2});
       Reducer reducer(job, mapOf(job),
-                      {{"table", table, true, rowSparse},
+                      {{"table", table, true, rowSparse, asWhole},
                        {"other", other},
-                       {"vector", vector, true, rowSparse}},
+                       {"vector", vector, true, rowSparse, asWhole}},
                       {.bucketBytes = 1});
       for (int step = 0; step < 3; ++step) {
         runStep(job, reducer, [&](int slice) {
@@ -134,6 +136,7 @@ TEST(ReducerTest, RowsHaveTheBitsOfWholeGradients) {
         for (const int entry : {0, 1, 2}) {
           const torch::Tensor& sum = reducer.sum(entry);
           result.push_back(sum.is_sparse() ? sum.to_dense() : sum.clone());
+          if (sum.is_sparse()) numbers.push_back(sum._indices().clone());
         }
       }
     });
@@ -144,23 +147,33 @@ TEST(ReducerTest, RowsHaveTheBitsOfWholeGradients) {
   EXPECT_NE(whole[0].abs().sum().item<float>(), 0);
   for (const int workers : {1, 2, 3, 5}) {
     const auto rows = sums(workers, true);
+    const auto rowNumbers = numbers;
+    const auto rowsAsWhole = sums(workers, true, true);
     ASSERT_EQ(rows.size(), whole.size());
+    ASSERT_EQ(rowsAsWhole.size(), whole.size());
     for (std::size_t i = 0; i < whole.size(); ++i) {
       EXPECT_TRUE(torch::equal(rows[i], whole[i])) << workers << " workers, " << i;
+      EXPECT_TRUE(torch::equal(rowsAsWhole[i], whole[i])) << workers << " workers, " << i;
+    }
+    ASSERT_EQ(numbers.size(), rowNumbers.size());
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      EXPECT_TRUE(torch::equal(numbers[i], rowNumbers[i])) << workers << " workers, " << i;
     }
   }
 }
 
 TEST(ReducerTest, RowsThatNobodyHasAreNoGradient) {
-  runWorkers(2, 2, [](Job& job) {
-    const torch::Tensor table = torch::zeros({5, 2}).set_requires_grad(true);
-    const torch::Tensor other = parameter({1});
-    Reducer reducer(job, mapOf(job), {{"table", table, true, true}, {"other", other}},
-                    Reducer::Options());
-    runStep(job, reducer, [&](int) { return other.sum(); });
-    EXPECT_FALSE(reducer.sum(0).defined());
-    EXPECT_FALSE(table.grad().defined());
-  });
+  for (const bool whole : {false, true}) {
+    runWorkers(2, 2, [&](Job& job) {
+      const torch::Tensor table = torch::zeros({5, 2}).set_requires_grad(true);
+      const torch::Tensor other = parameter({1});
+      Reducer reducer(job, mapOf(job), {{"table", table, true, true, whole}, {"other", other}},
+                      Reducer::Options());
+      runStep(job, reducer, [&](int) { return other.sum(); });
+      EXPECT_FALSE(reducer.sum(0).defined());
+      EXPECT_FALSE(table.grad().defined());
+    });
+  }
 }
 
 TEST(ReducerTest, AWholeGradientWhereRowsWereSaidIsRefusedByName) {

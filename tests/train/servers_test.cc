@@ -55,6 +55,7 @@ TEST_P(ServerBitsTest, AreThoseOfASingleProcess) {
     others.push_back({"--strategy", "allreduce", "--np", "2"});
     others.push_back({"--strategy", "hybrid", "--np", "2", "--ps", "1"});
     others.push_back({"--strategy", "hybrid", "--np", "3", "--ps", "2", "--partitions", "5"});
+    others.push_back({"--strategy", "hybrid", "--np", "2", "--ps", "2", "--partitions", "auto"});
   }
   for (const Words& words : others) {
     const std::string other = train(GetParam(), joined(clipped, words));
@@ -112,6 +113,41 @@ TEST_F(ServersTest, RequeuedSamplesAreAllTrained) {
   EXPECT_THAT(last_.err, HasSubstr("78 gradients taken")) << last_.err;
 }
 
+struct AutoCase {
+  std::string model;
+  Words words;
+  std::string route;
+};
+
+// Where a table goes depends on the rows that are read and on who there is, and no bit on that:
+// Adam's state of a row that nobody touched stays, clipping sees the same norm.
+TEST_F(ServersTest, HybridAutoSaysWhereTablesGoAndKeepsTheBits) {
+  const std::vector<AutoCase> cases = {
+      {"table", {"--np", "4", "--ps", "4"}, "servers"},
+      {"table", {"--np", "2", "--ps", "1"}, "allreduce of rows"},
+      {"full-table", {"--np", "3", "--ps", "1"}, "allreduce of the whole table"},
+  };
+  const Words run = joined(kEveryStep, {"--clip-norm", "1.5"});
+  for (const AutoCase& one : cases) {
+    const std::string single = train(one.model, joined(run, {"--strategy", "single"}));
+    const Words words = joined({"--strategy", "hybrid", "--hybrid", "auto"}, one.words);
+    const std::string chosen = train(one.model, joined(run, words));
+    EXPECT_THAT(last_.err, HasSubstr("table \"table.weight\": " + one.route +
+                                     "; a worker's step "
+                                     "reads"));
+    for (int step = 0; step <= 14; ++step) {
+      ASSERT_EQ(differencesAt(single, chosen, step), "") << one.route;
+    }
+  }
+}
+
+TEST_F(ServersTest, PartitionsAreFoundByTryingThem) {
+  train("table", {"--strategy", "ps-sync", "--np", "2", "--ps", "2", "--partitions", "auto",
+                  "--steps", "3"});
+  EXPECT_THAT(last_.err, AllOf(HasSubstr(" partitions of each table: pulls and pushes"),
+                               HasSubstr("took, by partitions, 2: ")));
+}
+
 TEST_F(ServersTest, WhatMakesNoSenseIsRefused) {
   const auto refused = [&](const Words& words) {
     const Ended ended = runProgram(joined(smallRun("mlp", scratch_.at("x"), {}), words));
@@ -127,6 +163,14 @@ TEST_F(ServersTest, WhatMakesNoSenseIsRefused) {
   EXPECT_THAT(refused({"--strategy", "ps-sync", "--np", "2", "--max-staleness", "1"}),
               HasSubstr("--max-staleness is for"));
   EXPECT_THAT(refused({"--np", "2", "--ps", "1"}), HasSubstr("--ps is for"));
+  EXPECT_THAT(refused({"--strategy", "allreduce", "--np", "2", "--hybrid", "auto"}),
+              HasSubstr("--hybrid is for --strategy hybrid"));
+  EXPECT_THAT(refused({"--strategy", "hybrid", "--np", "2", "--hybrid", "some"}),
+              HasSubstr("--hybrid is \"some\", but takes servers or auto"));
+  EXPECT_THAT(refused({"--strategy", "hybrid", "--np", "2", "--partitions", "0"}),
+              HasSubstr("--partitions is \"0\""));
+  EXPECT_THAT(refused({"--strategy", "allreduce", "--np", "2", "--partitions", "auto"}),
+              HasSubstr("--partitions is for"));
   EXPECT_THAT(refused({"--strategy", "ps-sync", "--np", "2", "--ps", "0"}), HasSubstr("--ps is 0"));
   EXPECT_THAT(refused({"--strategy", "ps-sync", "--np", "2", "--backup", "some"}),
               HasSubstr("\"some\""));
