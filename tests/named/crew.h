@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -98,6 +99,21 @@ Ticket submit(Exchange& exchange, Request request, const std::vector<T>& input) 
 }
 inline Ticket barrier(Exchange& exchange, const std::string& name, int set = 0) {
   return submit<float>(exchange, {.name = name, .kind = Kind::kBarrier, .set = set}, {});
+}
+
+inline Request allreduce(std::string name, std::int64_t count, Op op = Op::kSum) {
+  Request request{.name = std::move(name)};
+  request.shape = {count};
+  request.op = op;
+  return request;
+}
+
+inline std::vector<float> noise(int seed, std::size_t count) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(random);
+  return values;
 }
 
 // Until join() is over; the last rank, or -1.
