@@ -17,7 +17,7 @@ namespace {
 // The collectives have the job's own group; messages must not mix with theirs.
 constexpr std::uint32_t kMailboxGroup = kMessageBit | 2;
 
-std::vector<std::string> namesOf(Job& job) { return job.world().core().options().names; }
+const std::vector<std::string>& namesOf(Job& job) { return job.world().core().options().names; }
 
 }  // namespace
 
@@ -47,6 +47,7 @@ void ProcessGroup::abort() {
         {StatusCode::kCancelled, fmt::format("rank {} aborted the process group", rank_)});
   }
   if (mailbox_ != nullptr) mailbox_->close();
+  mailbox_.reset();
 }
 
 void ProcessGroup::leave(std::chrono::milliseconds grace) {
@@ -87,13 +88,13 @@ Job& ProcessGroup::job() {
 
 Mailbox& ProcessGroup::mailbox() {
   job();
-  TORCH_CHECK(mailbox_ != nullptr, "colla: a process group of one rank has nobody to send to");
+  TORCH_CHECK(mailbox_ != nullptr, "colla: there is nobody to send to: this process group ",
+              size_ == 1 ? "has one rank" : "was aborted");
   return *mailbox_;
 }
 
 std::string ProcessGroup::nameOf(int rank) const {
-  const auto names = namesOf(*job_);
-  return names[static_cast<std::size_t>(rank)];
+  return namesOf(*job_)[static_cast<std::size_t>(rank)];
 }
 
 WorkPtr ProcessGroup::run(Title title, std::optional<Tensors> inputs, Work::Outputs outputs,

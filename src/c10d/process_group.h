@@ -2,7 +2,7 @@
 //
 // Every process group is a job of its own (c10d/meet.h). A call that torch marks as blocking is
 // carried out on the caller's thread, others on the group's progress thread, all in the order in
-// which they were called. Messages between two ranks wait for neither (c10d/mailbox.h).
+// which they were called. Messages between two ranks wait for neither (collective/mailbox.h).
 //
 // What Gloo accepts is accepted with the same meaning, and what it refuses in words that name the
 // same thing; beyond it there are all_to_all of lists and messages of tensors with gaps.
@@ -23,12 +23,13 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
-#include "c10d/mailbox.h"
 #include "c10d/work.h"
 #include "colla/job.h"
+#include "collective/mailbox.h"
 
 namespace colla::c10d {
 
+using collective::Mailbox;
 using WorkPtr = c10::intrusive_ptr<::c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
 

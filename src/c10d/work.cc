@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <torch/csrc/distributed/c10d/exception.h>
 
+#include <algorithm>
+
 namespace colla::c10d {
 namespace {
 
@@ -107,7 +109,8 @@ MessageWork::MessageWork(int rank, Title title, const at::Tensor& tensor, std::u
       peer_(std::move(peer)) {}
 
 bool MessageWork::wait(std::chrono::milliseconds timeout) {
-  const auto limit = timeout == kNoTimeout ? timeout_ : timeout;
+  constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
+  const auto limit = std::min(timeout == kNoTimeout ? timeout_ : timeout, kLongest);
   bool late = false;
   {
     std::unique_lock lock(mutex_);

@@ -92,9 +92,10 @@ if rank % 2 == 0:
 
 assert dist.get_backend() == "colla"
 group.monitored_barrier(datetime.timedelta(seconds=20))
-before = dist.distributed_c10d._get_default_group()._get_sequence_number_for_group()
+backend = group._get_backend(torch.device("cpu"))
+before = backend._get_sequence_number_for_group()
 dist.barrier()
-assert group._get_sequence_number_for_group() == before + 1
+assert backend._get_sequence_number_for_group() == before + 1
 
 # Again, at the same store.
 dist.destroy_process_group()

@@ -38,10 +38,10 @@ def torch_ranks(tmp_path):
     """Starts a script's text as `size` ranks of torch.distributed; see TorchRanks."""
     started = []
 
-    def start(script: str, size: int, env: dict[str, str] | None = None) -> TorchRanks:
+    def start(script: str, size: int, env=None, prefixes=None) -> TorchRanks:
         directory = tmp_path / str(len(started))
         directory.mkdir()
-        started.append(TorchRanks(directory, script, size, env))
+        started.append(TorchRanks(directory, script, size, env, prefixes))
         return started[-1]
 
     yield start

@@ -33,7 +33,15 @@ def say(*words):
 class TorchRanks:
     """The processes of one run; each writes to a file of its own."""
 
-    def __init__(self, directory: pathlib.Path, script: str, size: int, env: dict[str, str] | None = None):
+    def __init__(
+        self,
+        directory: pathlib.Path,
+        script: str,
+        size: int,
+        env: dict[str, str] | None = None,
+        prefixes: list[list[str]] | None = None,
+    ):
+        """`prefixes` are commands that start each rank's."""
         self._directory = directory
         path = directory / "script.py"
         path.write_text(PROLOGUE + script)
@@ -45,7 +53,7 @@ class TorchRanks:
             with open(self._output(rank), "w") as output:
                 self.processes.append(
                     subprocess.Popen(
-                        [sys.executable, path, str(rank), str(size), store],
+                        [*(prefixes[rank] if prefixes else []), sys.executable, path, str(rank), str(size), store],
                         stdout=output,
                         stderr=subprocess.STDOUT,
                         env=environment,

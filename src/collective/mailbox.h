@@ -29,7 +29,7 @@
 #include "colla/status.h"
 #include "transport/transport.h"
 
-namespace colla::c10d {
+namespace colla::collective {
 
 class Mailbox {
  public:
@@ -147,4 +147,4 @@ class Mailbox {
   std::thread thread_;
 };
 
-}  // namespace colla::c10d
+}  // namespace colla::collective

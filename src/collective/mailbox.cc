@@ -1,4 +1,4 @@
-#include "c10d/mailbox.h"
+#include "collective/mailbox.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "transport/spin.h"
 
-namespace colla::c10d {
+namespace colla::collective {
 namespace {
 
 using namespace std::chrono_literals;
@@ -314,4 +314,4 @@ void Mailbox::cancelAll(Finished& finished) {
   incoming_.clear();
 }
 
-}  // namespace colla::c10d
+}  // namespace colla::collective
