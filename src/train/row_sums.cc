@@ -57,7 +57,7 @@ Status RowSums::finish(Group& group) {
   }
   if (group.size() > 1) COLLA_TRY(exchange(group, partials));
   for (std::size_t matrix = 0; matrix < widths_.size(); ++matrix) {
-    sums_[matrix] = collective::foldRows(tree_, std::move(partials[matrix]), widths_[matrix]);
+    sums_[matrix] = collective::foldRows(tree_, partials[matrix], widths_[matrix]);
   }
   return {};
 }
