@@ -1,8 +1,10 @@
 """The extension module; nothing in it is public."""
 
+import datetime
 import enum
 
 import torch
+import torch.distributed
 
 version: str
 torch_version: str
@@ -103,3 +105,6 @@ def save_checkpoint(
     keep: int,
 ) -> str: ...
 def load_checkpoint(path: str) -> Checkpoint: ...
+def create_process_group(
+    store: torch.distributed.Store, rank: int, size: int, timeout: datetime.timedelta
+) -> torch.distributed.Backend: ...
