@@ -4,7 +4,7 @@ import datetime
 import enum
 
 import torch
-import torch.distributed as dist
+import torch.distributed
 
 version: str
 torch_version: str
@@ -107,10 +107,10 @@ class Exchange:
     def stop_timeline(self) -> None: ...
 
 def create_process_group(
-    store: dist.Store, rank: int, size: int, timeout: datetime.timedelta
-) -> dist.distributed_c10d.Backend: ...
+    store: torch.distributed.Store, rank: int, size: int, timeout: datetime.timedelta
+) -> torch.distributed.distributed_c10d.Backend: ...
 def leave_process_group(
-    group: dist.distributed_c10d.Backend, grace: datetime.timedelta
+    group: torch.distributed.distributed_c10d.Backend, grace: datetime.timedelta
 ) -> None: ...
 
 class Manifest:
@@ -147,3 +147,6 @@ def save_checkpoint(
     keep: int,
 ) -> str: ...
 def load_checkpoint(path: str) -> Checkpoint: ...
+def create_process_group(
+    store: torch.distributed.Store, rank: int, size: int, timeout: datetime.timedelta
+) -> torch.distributed.Backend: ...

@@ -51,7 +51,7 @@ class ServerOptions:
 
 def optimizer_text(optimizer: torch.optim.Optimizer) -> str:
     """What servers are to run, as Colla writes it: ``sgd lr=0.1 momentum=0.9 …``."""
-    wrapped = getattr(optimizer, "_wrapped", type(optimizer))
+    wrapped: type[torch.optim.Optimizer] = getattr(optimizer, "_wrapped")  # By DistributedOptimizer().
     if wrapped not in _OPTIONS:
         known = ", ".join(kind.__name__ for kind in _OPTIONS)
         raise ValueError(f"servers can't run {wrapped.__name__}: they know {known}")

@@ -81,11 +81,12 @@ def init(
 
     if _world.exchange is not None:
         return
-    if process_sets is None or process_sets == "dynamic":
-        process_sets = []
-    wanted = list(process_sets)
-    if any(not isinstance(entry, sets.ProcessSet) for entry in wanted):
-        raise ValueError('process_sets takes ProcessSet objects, or "dynamic"')
+    wanted: list[ProcessSet] = []
+    if process_sets is not None and process_sets != "dynamic":
+        for entry in process_sets:
+            if not isinstance(entry, sets.ProcessSet):
+                raise ValueError('process_sets takes ProcessSet objects, or "dynamic"')
+            wanted.append(entry)
     if comm is not None and not isinstance(comm, Iterable):
         raise ValueError("comm takes a list of ranks: Colla does not use MPI, and has no communicators")
     settings = horovod_settings(os.environ)

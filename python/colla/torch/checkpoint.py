@@ -142,7 +142,7 @@ def _options(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def _names(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[torch.Tensor, str]:
-    names = {param: name for name, param in model.named_parameters()}
+    names: dict[torch.Tensor, str] = {param: name for name, param in model.named_parameters()}
     for group in optimizer.param_groups:
         for param in group["params"]:
             if param not in names:

@@ -114,7 +114,7 @@ def broadcast_object(
     if not mine:
         content = torch.empty(int(length), dtype=torch.uint8)
     ops.broadcast_(content, root_rank, name and f"{name}.content", process_set)
-    return obj if mine else pickle.loads(content.numpy())
+    return obj if mine else pickle.loads(content.numpy().tobytes())
 
 
 def allgather_object(
@@ -128,4 +128,4 @@ def allgather_object(
     lengths = ops.allgather_async(torch.tensor([content.numel()]), name and f"{name}.length", process_set)
     contents = ops.allgather_async(content, name and f"{name}.content", process_set)
     parts = ops.synchronize(contents).split(ops.synchronize(lengths).tolist())
-    return [pickle.loads(part.numpy()) for part in parts]
+    return [pickle.loads(part.numpy().tobytes()) for part in parts]

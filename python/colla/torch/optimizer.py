@@ -42,9 +42,6 @@ class _Distributed(torch.optim.Optimizer):
     Comes before the class of the optimizer that it takes the place of, so that super() is the latter.
     """
 
-    # The class of the optimizer that was wrapped.
-    _wrapped: type[torch.optim.Optimizer]
-
     def _setup(
         self, named_parameters: Iterable[tuple[str, torch.nn.Parameter]] | None, passes: int
     ) -> None:
@@ -197,7 +194,7 @@ class _GradientOptimizer(_Distributed):
             self._launch(unit)
 
     def _launch(self, unit: _Params) -> None:
-        dense = []
+        dense: list[tuple[torch.nn.Parameter, torch.Tensor]] = []
         for param in unit:
             if param.grad is None:
                 # Others may have computed one. They expect the same kind.
@@ -208,11 +205,10 @@ class _GradientOptimizer(_Distributed):
             if param.grad.is_sparse and not self.sparse_as_dense:
                 self._handles[param] = self._launch_sparse(param)
             else:
-                dense.append(param)
+                dense.append((param, param.grad.to_dense() if param.grad.is_sparse else param.grad))
         if not dense:
             return
-        gradients = [param.grad.to_dense() if param.grad.is_sparse else param.grad for param in dense]
-        compressed = [self._compression.compress(gradient) for gradient in gradients]
+        compressed = [self._compression.compress(gradient) for _, gradient in dense]
         predivide = self.gradient_predivide_factor
         handle = ops.grouped_allreduce_async_(
             [small for small, _ in compressed],
@@ -224,7 +220,7 @@ class _GradientOptimizer(_Distributed):
         )
 
         def finish() -> None:
-            for param, small, (_, context) in zip(dense, ops.synchronize(handle), compressed):
+            for (param, _), small, (_, context) in zip(dense, ops.synchronize(handle), compressed):
                 reduced = self._compression.decompress(small, context)
                 assert param.grad is not None
                 if param.grad.is_sparse:
@@ -232,7 +228,7 @@ class _GradientOptimizer(_Distributed):
                 elif param.grad is not reduced:
                     param.grad.copy_(reduced)
 
-        self._handles[dense[0]] = finish
+        self._handles[dense[0][0]] = finish
 
     def _launch_sparse(self, param: torch.nn.Parameter) -> Callable[[], None]:
         assert param.grad is not None
@@ -418,7 +414,7 @@ def DistributedOptimizer(
         kind = _servers.HybridOptimizer if strategy == "hybrid" else _servers.ServerOptimizer
     elif op == Adasum and process_set.size() != 1:
         kind = _DeltaOptimizer
-    derived = type(wrapped.__name__, (kind, wrapped), {"_wrapped": wrapped})
+    derived: Any = type(wrapped.__name__, (kind, wrapped), {"_wrapped": wrapped})
     made = derived.__new__(derived)
     # A scheduler may have put a counter around the old one's step().
     made.__dict__.update({key: value for key, value in vars(optimizer).items() if key != "step"})

@@ -45,6 +45,7 @@ class SyncBatchNorm(_BatchNorm):
         output, mean, variance, count = _Normalize.apply(input, self.weight, self.bias, self.eps)
         if self.training and self.track_running_stats:
             momentum = self._count_batch()
+            assert self.running_mean is not None and self.running_var is not None
             with torch.no_grad():
                 unbiased = variance * (count / (count - 1).clamp(min=1))
                 self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum)
@@ -53,7 +54,7 @@ class SyncBatchNorm(_BatchNorm):
 
     def _count_batch(self) -> float:
         """How much this batch counts in the running statistics."""
-        if not self.training or not self.track_running_stats:
+        if not self.training or self.num_batches_tracked is None:
             return 0.0
         self.num_batches_tracked.add_(1)
         if self.momentum is None:  # A plain average of all batches.
