@@ -55,7 +55,8 @@ class Exchange {
   // worker's.
   static Result<std::unique_ptr<Exchange>> create(Job& job, Options options = {});
   // Ends what is pending with kCancelled and tells the other ranks, whose exchanges end too. Does
-  // not wait for them. Not to be called by `output` or `done`.
+  // not wait for them, beyond orders that are under way (5 s at most). The caller must hold no lock
+  // that `output` or `done` need, and not be one of them.
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
