@@ -55,7 +55,7 @@ def test_hosts_need_a_secret_or_a_word(torch_ranks, hosts, tmp_path, choice):
         file.write_bytes(base64.b64encode(os.urandom(32)))
         env["COLLA_SECRET_FILE"] = str(file)
     ranks = torch_ranks(SCRIPT, 2, env, prefixes)
-    assert ranks.wait(60) == [0, 0], ranks.text(0) + ranks.text(1)
+    assert ranks.wait() == [0, 0], ranks.text(0) + ranks.text(1)
     for rank in range(2):
         said = ranks.text(rank)
         if choice == "nothing":

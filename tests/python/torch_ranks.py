@@ -19,7 +19,7 @@ rank, size = int(sys.argv[1]), int(sys.argv[2])
 store = dist.FileStore(sys.argv[3], size)
 
 
-def init(backend="colla", seconds=60):
+def init(backend="colla", seconds=180):
     dist.init_process_group(
         backend, store=store, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=seconds)
     )
@@ -66,7 +66,7 @@ class TorchRanks:
     def text(self, rank: int) -> str:
         return self._output(rank).read_text()
 
-    def await_text(self, rank: int, text: str, seconds: float = 60) -> None:
+    def await_text(self, rank: int, text: str, seconds: float = 180) -> None:
         """Returns once `rank` has said `text`."""
         deadline = time.monotonic() + seconds
         while text not in self.text(rank):
@@ -77,7 +77,7 @@ class TorchRanks:
     def signal(self, rank: int, number: signal.Signals) -> None:
         self.processes[rank].send_signal(number)
 
-    def wait(self, seconds: float = 120) -> list[int]:
+    def wait(self, seconds: float = 300) -> list[int]:
         """Exit codes by rank. Whoever does not end in time fails the test."""
         deadline = time.monotonic() + seconds
         for rank, process in enumerate(self.processes):
