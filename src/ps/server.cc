@@ -44,6 +44,11 @@ Status Server::run() {
     outbox_.sweep();
     keepTime();
   }
+  // Another server may still wait for the last worker's good-bye: it need not miss this one.
+  for (const auto& inbox : inboxes_) {
+    if (inbox->channel() != kServerChannel || !failure_.empty() || again_) continue;
+    tell(inbox->peer() - options_.workers, {.topic = Topic::kLeave});
+  }
   outbox_.flush(Deadline::after(kLastWords));
   if (failure_.empty()) return {};
   return {StatusCode::kGroupBroken, failure_};
@@ -207,6 +212,11 @@ Status Server::handleServer(const Asked& from) {
       order(std::move(received));
       return {};
     }
+    case Topic::kLeave:
+      for (const auto& inbox : inboxes_) {
+        if (inbox->peer() == from.peer) inbox->close();
+      }
+      return {};
     case Topic::kScale:
       scaleOrdered_ = std::bit_cast<double>(from.ask.step);
       work();
