@@ -99,6 +99,7 @@ __all__ = [
     "Min",
     "ProcessSet",
     "Product",
+    "ServerOptions",
     "Sum",
     "SyncBatchNorm",
     "add_process_set",
