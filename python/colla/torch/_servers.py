@@ -118,7 +118,7 @@ class _OnServers(_Distributed):
     def _open(self, params: _Params, sparse: set[torch.nn.Parameter], tables_alone: bool) -> _Servers:
         # A rank whose batch did not touch a table has not seen that its gradients are sparse.
         flags = torch.tensor([param in sparse for param in params], dtype=torch.uint8)
-        agreed = ops.allreduce(flags, op=ops.Max, name="colla.servers.sparse").tolist()
+        agreed = ops.allreduce_(flags, op=ops.Max, name="colla.servers.sparse").tolist()
         tables = {param for param, flag in zip(params, agreed) if flag}
         if tables_alone and not tables:
             raise ValueError(

@@ -4,7 +4,7 @@ import atexit
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from colla import _core
 
@@ -66,6 +66,15 @@ def horovod_settings(environment: Mapping[str, str]) -> dict[str, str]:
     return settings
 
 
+def _serve(job: _core.Job) -> NoReturn:
+    """What a parameter server does instead of the rest of the script, which is for workers."""
+    try:
+        job.serve()
+    except RuntimeError as error:
+        sys.exit(f"colla: {error}")
+    sys.exit(0)
+
+
 def init(
     comm: Iterable[int] | None = None,
     process_sets: "Iterable[ProcessSet] | str | None" = None,
@@ -93,8 +102,7 @@ def init(
     if _world.job is None:
         _world.job = _core.Job(settings)
         if _world.job.is_server:
-            _world.job.serve()
-            sys.exit(0)  # What follows in the script is for workers.
+            _serve(_world.job)
         atexit.register(shutdown)
     everybody = list(range(_world.job.size))
     if comm is not None and sorted(comm) not in ([], everybody):
