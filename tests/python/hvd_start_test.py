@@ -56,10 +56,10 @@ assert not hvd.is_initialized()
 def test_ends_without_shutdown(run_ranks):
     """Also when operations are under way, which nobody waits for."""
     done = run_ranks(BEGIN + """
-for _ in range(3):
-    hvd.allreduce(torch.ones(1000))
 if RANK == 0:
     hvd.allreduce_async(torch.ones(10), name="never")
+for _ in range(3):
+    hvd.allreduce(torch.ones(1000))
 print("over")
 """)
     assert done.returncode == 0, done.stderr
