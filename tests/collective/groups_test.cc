@@ -240,6 +240,26 @@ TEST_P(CollectivesTest, DeadlineNamesTheMissingRank) {
   });
 }
 
+// The last rank does not come, and the first one gives up from another thread.
+TEST_P(CollectivesTest, AbortEndsWhatIsUnderWayOnEveryRank) {
+  if (ranks() < 2) return;
+  run([&](Group& group) {
+    meetOutside();
+    const auto told = [&](const Status& status) {
+      EXPECT_THAT(std::string(status.message()), HasSubstr("enough of it"));
+    };
+    if (group.rank() == 0) {
+      const Handle waits = group.async([](Group& g) { return barrier(g); });
+      group.core().abort({StatusCode::kCancelled, "enough of it"});
+      told(waits.wait());
+    } else if (group.rank() < group.size() - 1) {
+      told(barrier(group));
+    }
+    meetOutside();
+    told(barrier(group));
+  });
+}
+
 std::string nameOf(const ::testing::TestParamInfo<std::tuple<Wire, int>>& info) {
   return test::toString(std::get<0>(info.param)) + "_" + std::to_string(std::get<1>(info.param));
 }

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "ranks.h"
+#include "collective/ranks.h"
 
 namespace colla {
 namespace {
