@@ -133,7 +133,7 @@ class Transport {
   // so do later ones. This process's own do as well where `peers` has it. Does not wait and never
   // fails: a lost peer needs no telling.
   virtual void abort(std::uint32_t group, const Status& why, std::span<const int> peers) = 0;
-  // What a peer's abort said of `group`; fine when nobody has broken it. Looks for news first.
+  // What the first abort said of `group`; fine when nobody has broken it. Looks for news first.
   virtual Status aborted(std::uint32_t group) = 0;
 
   // Memory that the processes of this host map together; null where the backend has none.
