@@ -129,7 +129,8 @@ TEST_P(MailboxTest, AllToAllWithReceivesFirst) {
   for (auto& end : ends) EXPECT_TRUE(await(end).status.ok());
   for (int from = 0; from < kRanks; ++from) {
     for (int to = 0; to < kRanks; ++to) {
-      if (from != to) EXPECT_EQ(received[from * kRanks + to], sent[from * kRanks + to]);
+      if (from == to) continue;
+      EXPECT_EQ(received[from * kRanks + to], sent[from * kRanks + to]);
     }
   }
 }
@@ -233,8 +234,8 @@ TEST_P(MailboxTest, CancelsWhatIsUnderWayWhenItCloses) {
 
 INSTANTIATE_TEST_SUITE_P(Wires, MailboxTest,
                          testing::Values(Wire::kMessages, Wire::kShm, Wire::kTcpPlain),
-                         [](const auto& info) {
-                           std::string name = test::toString(info.param);
+                         [](const auto& wire) {
+                           std::string name = test::toString(wire.param);
                            std::erase_if(name, [](char c) { return std::isalnum(c) == 0; });
                            return name;
                          });
