@@ -62,7 +62,7 @@ class PythonServers {
   // `names` are of `parameters`, then of `tables`; gradients are given by those numbers.
   PythonServers(PythonJob& job, const std::vector<std::string>& names, const Tensors& parameters,
                 const Tensors& tables, const Choice& choice)
-      : job_(job.job()) {
+      : job_(job.job()), parameters_(parameters) {
     if (job_.servers() == 0) {
       raise({StatusCode::kInvalidArgument,
              fmt::format("strategy \"{}\" needs parameter servers: start the job with colla run "
@@ -84,6 +84,10 @@ class PythonServers {
       servers_->beginSlice(job_.rank());
     });
   }
+
+  ~PythonServers() { moveOut(); }
+  PythonServers(const PythonServers&) = delete;
+  PythonServers& operator=(const PythonServers&) = delete;
 
   void give(int number, const torch::Tensor& gradient) {
     run([&] { servers_->give(number, gradient); });
@@ -108,9 +112,17 @@ class PythonServers {
   }
   void leave() {
     run([&] { servers_->leave(); });
+    moveOut();
   }
 
  private:
+  // Models outlive their servers, whose memory the parameters are in.
+  void moveOut() {
+    const torch::NoGradGuard noGrad;
+    for (torch::Tensor& parameter : parameters_) parameter.set_data(parameter.detach().clone());
+    parameters_.clear();
+  }
+
   template <typename Action>
   void run(const Action& action) {
     Status status;
@@ -126,6 +138,7 @@ class PythonServers {
   }
 
   Job& job_;
+  Tensors parameters_;
   std::unique_ptr<train::Servers> servers_;
 };
 

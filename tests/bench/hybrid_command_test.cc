@@ -2,17 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "bench/bench_command.h"
 #include "launch/colla_process.h"
 
 namespace {
@@ -26,38 +23,9 @@ bool isThere(const std::string& program) {
   return std::system(("command -v " + program + " >/dev/null 2>&1").c_str()) == 0;
 }
 
-class HybridCommandTest : public ::testing::Test {
+class HybridCommandTest : public colla::bench::BenchCommand {
  protected:
-  void SetUp() override {
-    directory_ = ::testing::TempDir() + "hybrid_command_test_" + std::to_string(getpid());
-    std::filesystem::create_directories(directory_ + "/tmp");
-  }
-  void TearDown() override {
-    EXPECT_TRUE(std::filesystem::is_empty(directory_ + "/tmp"));
-    std::filesystem::remove_all(directory_);
-  }
-
-  // The exit code.
-  int bench(const std::string& arguments, const std::string& environment = "") {
-    const std::string command = "cd '" + directory_ + "' && TMPDIR='" + directory_ + "/tmp' " +
-                                environment + " '" COLLA_BINARY "' bench hybrid " + arguments +
-                                " >out.txt 2>err.txt";
-    const int status = std::system(command.c_str());
-    out_ = text("out.txt");
-    error_ = text("err.txt");
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-  std::string temporary() const { return directory_ + "/tmp"; }
-  std::string text(const std::string& name) const {
-    std::ifstream in(directory_ + "/" + name);
-    std::stringstream all;
-    all << in.rdbuf();
-    return all.str();
-  }
-
-  std::string directory_;
-  std::string out_;
-  std::string error_;
+  HybridCommandTest() : BenchCommand("hybrid") {}
 };
 
 // Where hosts can be made, and a model trained on them.
@@ -78,7 +46,7 @@ TEST_F(HybridCommandTest, TrainsTheSameEverywhereAndCountsBytes) {
             0)
       << error_;
   std::map<std::string, nlohmann::json> systems;
-  for (const auto& one : nlohmann::json::parse(text("out.json"), nullptr, false)) {
+  for (const auto& one : json()) {
     systems[one["system"]] = one;
   }
   ASSERT_EQ(systems.size(), 6U) << out_;

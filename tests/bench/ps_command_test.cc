@@ -1,15 +1,13 @@
 // `colla bench ps` as users call it, with small data sets. Checks what comes out, never how fast.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <sstream>
+
+#include "bench/bench_command.h"
 
 namespace {
 
@@ -17,38 +15,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class PsCommandTest : public ::testing::Test {
+class PsCommandTest : public colla::bench::BenchCommand {
  protected:
-  void SetUp() override {
-    directory_ = ::testing::TempDir() + "ps_command_test_" + std::to_string(getpid());
-    std::filesystem::create_directories(directory_ + "/tmp");
-  }
-  void TearDown() override {
-    EXPECT_TRUE(std::filesystem::is_empty(directory_ + "/tmp"));
-    std::filesystem::remove_all(directory_);
-  }
-
-  // The exit code.
-  int bench(const std::string& arguments, const std::string& environment = "") {
-    const std::string command = "cd '" + directory_ + "' && TMPDIR='" + directory_ + "/tmp' " +
-                                environment + " '" COLLA_BINARY "' bench ps " + arguments +
-                                " >out.txt 2>err.txt";
-    const int status = std::system(command.c_str());
-    out_ = text("out.txt");
-    error_ = text("err.txt");
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-  nlohmann::json json() const { return nlohmann::json::parse(text("out.json"), nullptr, false); }
-  std::string text(const std::string& name) const {
-    std::ifstream in(directory_ + "/" + name);
-    std::stringstream all;
-    all << in.rdbuf();
-    return all.str();
-  }
-
-  std::string directory_;
-  std::string out_;
-  std::string error_;
+  PsCommandTest() : BenchCommand("ps") {}
 };
 
 constexpr auto kQuick = "--samples 400 --rounds 1 --seconds 0.01 --json out.json ";

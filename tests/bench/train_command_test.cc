@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
+
+#include "bench/bench_command.h"
 
 namespace {
 
@@ -21,43 +21,16 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-class TrainCommandTest : public ::testing::Test {
+class TrainCommandTest : public colla::bench::BenchCommand {
  protected:
-  void SetUp() override {
-    directory_ = ::testing::TempDir() + "train_command_test_" + std::to_string(getpid());
-    std::filesystem::create_directories(directory_ + "/tmp");
-  }
-  void TearDown() override {
-    EXPECT_TRUE(std::filesystem::is_empty(directory_ + "/tmp"));
-    std::filesystem::remove_all(directory_);
-  }
+  TrainCommandTest() : BenchCommand("train") {}
 
-  // The exit code.
-  int bench(const std::string& arguments, const std::string& environment = "") {
-    const std::string command = "cd '" + directory_ + "' && TMPDIR='" + directory_ + "/tmp' " +
-                                environment + " '" COLLA_BINARY "' bench train " + arguments +
-                                " >out.txt 2>err.txt";
-    const int status = std::system(command.c_str());
-    out_ = text("out.txt");
-    error_ = text("err.txt");
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
   // A quick run; its results by JSON.
   nlohmann::json measure(const std::string& arguments) {
     EXPECT_EQ(bench("--samples 400 --rounds 1 --seconds 0.01 --json out.json " + arguments), 0)
         << error_;
-    return nlohmann::json::parse(text("out.json"), nullptr, false);
+    return json();
   }
-  std::string text(const std::string& name) const {
-    std::ifstream in(directory_ + "/" + name);
-    std::stringstream all;
-    all << in.rdbuf();
-    return all.str();
-  }
-
-  std::string directory_;
-  std::string out_;
-  std::string error_;
 };
 
 TEST_F(TrainCommandTest, MeasuresEverySystemAtEveryPoint) {
@@ -109,7 +82,7 @@ TEST_F(TrainCommandTest, DeepFam) {
                     " --samples 16 --batch 16 --rounds 1 --seconds 0.01 --json out.json"),
               0)
         << error_;
-    const auto list = nlohmann::json::parse(text("out.json"), nullptr, false);
+    const auto list = json();
     ASSERT_TRUE(list.is_array());
     EXPECT_GE(list.size(), 3U);
     for (const auto& one : list) EXPECT_EQ(one["model"], model);
@@ -124,7 +97,7 @@ TEST_F(TrainCommandTest, ImagesAndWords) {
                     " --samples 8 --batch-per-worker 4 --rounds 1 --seconds 0.01 --json out.json"),
               0)
         << error_;
-    const auto list = nlohmann::json::parse(text("out.json"), nullptr, false);
+    const auto list = json();
     ASSERT_TRUE(list.is_array());
     EXPECT_GE(list.size(), 3U);
     for (const auto& one : list) {

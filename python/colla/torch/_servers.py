@@ -16,6 +16,8 @@ from colla.torch.optimizer import _Distributed, _GradientOptimizer, _Params
 
 STRATEGIES = ("allreduce", "ps-sync", "ps-async", "ps-ssp", "hybrid")
 
+_ADAM: Mapping[str, str] = {"lr": "lr", "eps": "epsilon", "weight_decay": "weight_decay", "amsgrad": "amsgrad"}
+
 # What servers can run, with Colla's names for torch's options: colla/optimizer.h.
 _OPTIONS: Mapping[type[torch.optim.Optimizer], tuple[str, Mapping[str, str]]] = {
     torch.optim.SGD: (
@@ -34,7 +36,7 @@ _OPTIONS: Mapping[type[torch.optim.Optimizer], tuple[str, Mapping[str, str]]] = 
         | {"momentum": "momentum", "centered": "centered"},
     ),
     torch.optim.SparseAdam: ("adam", {"lr": "lr", "eps": "epsilon"}),
-    torch.optim.Adam: ("adam", _ADAM := {"lr": "lr", "eps": "epsilon", "weight_decay": "weight_decay", "amsgrad": "amsgrad"}),
+    torch.optim.Adam: ("adam", _ADAM),
     torch.optim.AdamW: ("adamw", _ADAM),
 }
 
@@ -65,6 +67,8 @@ def optimizer_text(optimizer: torch.optim.Optimizer) -> str:
         texts.append(f"{ours}={str(value).lower() if isinstance(value, bool) else repr(float(value))}")
     if "betas" in first:
         texts += [f"beta{i + 1}={float(beta)!r}" for i, beta in enumerate(first["betas"])]
+    if not first["lr"] > 0:
+        raise ValueError("servers need a learning rate above 0, which a scheduler may then multiply")
     if first.get("maximize"):
         raise ValueError("servers don't maximize: negate the loss instead")
     return " ".join([name, *texts])
@@ -80,7 +84,6 @@ class _Servers:
         self._numbers = {param: i for i, param in enumerate(dense + tables)}
         self.tables = tables
         self._ids = {id(table) for table in tables}
-        self._lr = optimizer.param_groups[0]["lr"]
         self._servers = _core.Servers(_world.job(), [names[param] for param in dense + tables], dense, tables, choice)
         self._hook = torch.nn.modules.module.register_module_forward_pre_hook(self._before_forward)
         _world.at_shutdown(self.leave)
@@ -91,9 +94,10 @@ class _Servers:
         if gradient is not None:
             self._servers.give(self._numbers[param], gradient / _world.size())
 
-    def step(self, group: dict[str, Any]) -> bool:
-        """The next parameters are in place; whether the servers took this rank's gradients."""
-        return self._servers.step(group["lr"] / self._lr if self._lr else 1.0)
+    def step(self, factor: float) -> bool:
+        """The next parameters are in place; whether the servers took this rank's gradients. `factor` is of the
+        learning rate that they were told."""
+        return self._servers.step(factor)
 
     def pull(self) -> None:
         """Brings all rows of all tables up to date."""
@@ -113,6 +117,7 @@ class _OnServers(_Distributed):
 
     def _choose(self, strategy: str, options: ServerOptions) -> None:
         self._choice = _core.ServerChoice(strategy, optimizer_text(self), **dataclasses.asdict(options))
+        self._lr = float(self.param_groups[0]["lr"])
         self._servers: _Servers | None = None
 
     def _open(self, params: _Params, sparse: set[torch.nn.Parameter], tables_alone: bool) -> _Servers:
@@ -162,13 +167,18 @@ class ServerOptimizer(_OnServers):
         if self._servers is None:
             sparse = {param for param in params if param.grad is not None and param.grad.is_sparse}
             self._servers = self._open(params, sparse, tables_alone=False)
-        self._servers.step(self.param_groups[0])
+        self._servers.step(float(self.param_groups[0]["lr"]) / self._lr)
         self._forget()
         return loss
 
 
 class HybridOptimizer(_OnServers, _GradientOptimizer):
     """Tables are on servers; other gradients are reduced, and the optimizer runs here."""
+
+    def _start(self, *arguments: Any) -> None:
+        super()._start(*arguments)
+        if not self._passes_left:  # One rank has nothing to reduce, but has servers.
+            self._register([param for group in self.param_groups for param in group["params"]])
 
     def _launch(self, unit: _Params) -> None:
         others = []
@@ -195,6 +205,6 @@ class HybridOptimizer(_OnServers, _GradientOptimizer):
             raise NotImplementedError("hybrid takes no closure: call backward() before step()")
         self.synchronize()
         assert self._servers is not None
-        self._servers.step(self.param_groups[0])
+        self._servers.step(float(self.param_groups[0]["lr"]) / self._lr)
         with self.skip_synchronize():
             return super().step()
