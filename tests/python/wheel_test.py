@@ -26,8 +26,9 @@ def environment(tmp_path_factory):
     subprocess.run([sys.executable, "-m", "venv", where], check=True)
     packages = next((where / "lib").glob("python*/site-packages"))
     (packages / "torch_of_the_tests.pth").write_text(str(pathlib.Path(torch.__file__).parents[1]))
-    # What was compiled for the tests is compiled.
+    # What was compiled for the tests need not be compiled again, if it is by the same compiler.
     variables = {
+        "CXX": "c++",
         "CCACHE_BASEDIR": str(ROOT),
         "CCACHE_SLOPPINESS": "pch_defines,time_macros",
         "CMAKE_CXX_COMPILER_LAUNCHER": shutil.which("ccache") or "",
