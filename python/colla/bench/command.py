@@ -47,18 +47,18 @@ def run_rank(rank: int, port: int, options: argparse.Namespace, results: multipr
     me.close()
 
 
-def _report(rank: int, pair: list[Result], results: multiprocessing.SimpleQueue) -> None:
+def _report(rank: int, measured: list[Result], results: multiprocessing.SimpleQueue) -> None:
     if rank != 0:
         return
-    gloo, colla = pair
-    ratio = gloo.seconds / colla.seconds
+    gloo, colla, *limit = measured
     what = gloo.workload + (f" {size(gloo.bytes)}" if gloo.bytes else f" batch {gloo.batch}")
     print(
         f"{what:<28} {time_text(gloo.seconds):>11} {time_text(colla.seconds):>11}"
-        f" {ratio:>7.2f}x {gloo.asked:>7.2f}x",
+        f" {gloo.seconds / colla.seconds:>7.2f}x {gloo.asked:>7.2f}x"
+        + "".join(f" {gloo.seconds / none.seconds:>7.2f}x" for none in limit),
         flush=True,
     )
-    results.put([dataclasses.asdict(result) for result in pair])
+    results.put([dataclasses.asdict(result) for result in measured])
 
 
 def size(count: int) -> str:
@@ -74,7 +74,7 @@ def main() -> int:
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     results = multiprocessing.get_context("spawn").SimpleQueue()
     print(f"{options.np} ranks, medians of {options.rounds} rounds in turn; a step or a call each")
-    print(f"{'':<28} {'gloo':>11} {'colla':>11} {'ratio':>8} {'asked':>8}", flush=True)
+    print(f"{'':<28} {'gloo':>11} {'colla':>11} {'ratio':>8} {'asked':>8} {'limit':>8}", flush=True)
     try:
         multiprocessing.spawn(run_rank, (store.port, options, results), nprocs=options.np)
     except KeyboardInterrupt:

@@ -16,6 +16,8 @@ import colla.torch  # noqa: F401  (registers the backend)
 from colla.bench.workloads import Reduction, Training
 
 SYSTEMS = ("gloo", "colla")
+# A rank's own work, without any exchange: no backend can make a step shorter.
+LIMIT = "none"
 
 
 @dataclasses.dataclass
@@ -82,9 +84,11 @@ class Rank:
     def train(self, what: Training, rounds: int) -> list[Result]:
         losses: dict[str, float] = {}
         blocks = {}
-        for system in SYSTEMS:
+        for system in (*SYSTEMS, LIMIT):
             torch.manual_seed(0)
-            model = DistributedDataParallel(what.model(), process_group=self.groups[system])
+            model = what.model()
+            if system != LIMIT:
+                model = DistributedDataParallel(model, process_group=self.groups[system])
             optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
             torch.manual_seed(1 + dist.get_rank())
             blocks[system] = self._steps(what, system, model, optimizer, what.data(what.batch), losses)
