@@ -1,5 +1,7 @@
 #include "colla/status.h"
 
+#include "base/status_code.h"
+
 namespace colla {
 
 std::string_view toString(StatusCode code) {
@@ -32,6 +34,27 @@ std::string_view toString(StatusCode code) {
       return "internal";
   }
   return "unknown";
+}
+
+std::optional<StatusCode> errorCode(std::uint8_t number) {
+  switch (const auto code = static_cast<StatusCode>(number); code) {
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kNotFound:
+    case StatusCode::kUnsupported:
+    case StatusCode::kCancelled:
+    case StatusCode::kPeerLost:
+    case StatusCode::kTimeout:
+    case StatusCode::kRefused:
+    case StatusCode::kMismatch:
+    case StatusCode::kGroupBroken:
+    case StatusCode::kIo:
+    case StatusCode::kNoMemory:
+    case StatusCode::kInternal:
+      return code;
+    case StatusCode::kOk:
+      break;
+  }
+  return std::nullopt;
 }
 
 Status Status::withContext(std::string_view context) const {

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "base/bytes.h"
+#include "base/status_code.h"
 
 namespace colla::named {
 namespace {
@@ -52,23 +53,7 @@ Status getStatus(ByteReader& reader) {
   if (code == 0) return {};
   const auto peer = reader.number<std::int32_t>();
   std::string message = reader.text();
-  switch (const auto known = static_cast<StatusCode>(code); known) {
-    case StatusCode::kInvalidArgument:
-    case StatusCode::kNotFound:
-    case StatusCode::kUnsupported:
-    case StatusCode::kCancelled:
-    case StatusCode::kPeerLost:
-    case StatusCode::kTimeout:
-    case StatusCode::kRefused:
-    case StatusCode::kMismatch:
-    case StatusCode::kGroupBroken:
-    case StatusCode::kIo:
-    case StatusCode::kNoMemory:
-    case StatusCode::kInternal:
-      return {known, std::move(message), peer};
-    default:
-      return {StatusCode::kInternal, std::move(message), peer};
-  }
+  return {errorCode(code).value_or(StatusCode::kInternal), std::move(message), peer};
 }
 
 void put(ByteWriter& writer, const Announcement& what) {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/bytes.h"
+#include "base/status_code.h"
 
 namespace colla::transport {
 namespace {
@@ -108,28 +109,11 @@ std::vector<std::byte> encodeAbort(const Status& why) {
 
 std::optional<Status> decodeAbort(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
-  const auto code = reader.number<StatusCode>();
+  const auto code = errorCode(reader.number<std::uint8_t>());
   const auto peer = reader.number<std::int32_t>();
   std::string text = reader.text();
-  if (!reader.done() || peer < Status::kNoPeer) return std::nullopt;
-  switch (code) {
-    case StatusCode::kInvalidArgument:
-    case StatusCode::kNotFound:
-    case StatusCode::kUnsupported:
-    case StatusCode::kCancelled:
-    case StatusCode::kPeerLost:
-    case StatusCode::kTimeout:
-    case StatusCode::kRefused:
-    case StatusCode::kMismatch:
-    case StatusCode::kGroupBroken:
-    case StatusCode::kIo:
-    case StatusCode::kNoMemory:
-    case StatusCode::kInternal:
-      return Status(code, std::move(text), peer);
-    case StatusCode::kOk:
-      break;
-  }
-  return std::nullopt;
+  if (!reader.done() || peer < Status::kNoPeer || !code) return std::nullopt;
+  return Status(*code, std::move(text), peer);
 }
 
 }  // namespace colla::transport
