@@ -11,6 +11,7 @@
 #include "python/bind.h"
 #include "python/job.h"
 #include "python/raise.h"
+#include "train/run_plan.h"
 
 namespace colla::python {
 namespace {
@@ -28,23 +29,17 @@ struct Choice {
 };
 
 Result<ps::PolicyOptions> policyOf(const Choice& choice, int workers) {
-  ps::PolicyOptions policy{.workers = workers,
-                           .backup = choice.backup,
-                           .maxStaleness = choice.maxStaleness,
-                           .staleness = choice.staleness};
-  if (choice.strategy == "ps-sync" || choice.strategy == "hybrid") {
-    policy.consistency = ps::Consistency::kSync;
-  } else if (choice.strategy == "ps-async") {
-    policy.consistency = ps::Consistency::kAsync;
-  } else if (choice.strategy == "ps-ssp") {
-    policy.consistency = ps::Consistency::kSsp;
-  } else {
+  const auto strategy = parseStrategy(choice.strategy);
+  if (!strategy.ok() || !hasServers(*strategy)) {
     return {StatusCode::kInvalidArgument,
             fmt::format("strategy \"{}\" has no servers: ps-sync, ps-async, ps-ssp and hybrid do",
                         choice.strategy)};
   }
-  COLLA_TRY(ps::validate(policy));
-  return policy;
+  ServerOptions servers;
+  servers.backup = choice.backup;
+  servers.maxStaleness = choice.maxStaleness;
+  servers.staleness = choice.staleness;
+  return train::policyOf(*strategy, servers, workers);
 }
 
 std::vector<train::Parameter> named(const std::vector<std::string>& names, const Tensors& tensors,

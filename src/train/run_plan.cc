@@ -58,44 +58,32 @@ std::string described(const std::string& model, const std::string& options) {
   return options.empty() ? model : fmt::format("{} ({})", model, options);
 }
 
-// What servers are told; kInvalidArgument for what makes no sense under the strategy.
-Status planServers(RunPlan& plan) {
-  const ServerOptions& servers = plan.options.servers;
-  const std::string_view strategy = toString(plan.strategy);
-  const bool sync = plan.strategy == Strategy::kPsSync;
+// kInvalidArgument for what makes no sense under the strategy.
+Status checkServers(Strategy chosen, const ServerOptions& servers) {
+  const std::string_view strategy = toString(chosen);
+  const bool sync = chosen == Strategy::kPsSync;
   const auto needs = [&](std::string_view flag, std::string_view what) {
     return invalid("{} is for --strategy {}, not {}", flag, what, strategy);
   };
   if (servers.count < 0) return invalid("--ps is {}, but takes 1 or more", servers.count);
-  if (servers.backup != 0 && !sync && plan.strategy != Strategy::kHybrid) {
+  if (servers.backup != 0 && !sync && chosen != Strategy::kHybrid) {
     return needs("--backup", "ps-sync");
   }
   if (servers.requeueDropped && (!sync || servers.backup == 0)) {
     return needs("--requeue-dropped", "ps-sync with --backup");
   }
-  if (servers.maxStaleness && plan.strategy != Strategy::kPsAsync) {
+  if (servers.maxStaleness && chosen != Strategy::kPsAsync) {
     return needs("--max-staleness", "ps-async");
   }
-  if (servers.staleness != 0 && plan.strategy != Strategy::kPsSsp) {
+  if (servers.staleness != 0 && chosen != Strategy::kPsSsp) {
     return needs("--staleness", "ps-ssp");
   }
   if (servers.partitions < kAutoPartitions) {
     return invalid("--partitions is {}, but takes auto or a number", servers.partitions);
   }
-  if (servers.partitions != 0 && !hasServers(plan.strategy)) {
+  if (servers.partitions != 0 && !hasServers(chosen)) {
     return needs("--partitions", "ps-sync, ps-async, ps-ssp and hybrid");
   }
-  if (!hasServers(plan.strategy)) return {};
-  ps::PolicyOptions policy;
-  policy.workers = plan.workers;
-  policy.backup =
-      servers.backup == ServerOptions::kAutoBackup ? ps::PolicyOptions::kAuto : servers.backup;
-  policy.maxStaleness = servers.maxStaleness;
-  policy.staleness = servers.staleness;
-  if (plan.strategy == Strategy::kPsAsync) policy.consistency = ps::Consistency::kAsync;
-  if (plan.strategy == Strategy::kPsSsp) policy.consistency = ps::Consistency::kSsp;
-  COLLA_TRY(validate(policy));
-  plan.policy = policy;
   return {};
 }
 
@@ -121,6 +109,19 @@ Status takeOver(const TrainOptions& options, RunPlan& plan) {
 
 }  // namespace
 
+Result<ps::PolicyOptions> policyOf(Strategy strategy, const ServerOptions& servers, int workers) {
+  ps::PolicyOptions policy;
+  policy.workers = workers;
+  policy.backup =
+      servers.backup == ServerOptions::kAutoBackup ? ps::PolicyOptions::kAuto : servers.backup;
+  policy.maxStaleness = servers.maxStaleness;
+  policy.staleness = servers.staleness;
+  if (strategy == Strategy::kPsAsync) policy.consistency = ps::Consistency::kAsync;
+  if (strategy == Strategy::kPsSsp) policy.consistency = ps::Consistency::kSsp;
+  COLLA_TRY(validate(policy));
+  return policy;
+}
+
 std::string checkpointsOf(const std::string& directory) { return directory + "/checkpoints"; }
 
 Result<RunPlan> makePlan(const TrainOptions& options, int workers, std::int64_t batch) {
@@ -137,7 +138,10 @@ Result<RunPlan> makePlan(const TrainOptions& options, int workers, std::int64_t 
     return invalid("--strategy single has one worker, not {}: use --slices for more slices",
                    plan.workers);
   }
-  COLLA_TRY(planServers(plan));
+  COLLA_TRY(checkServers(plan.strategy, options.servers));
+  if (hasServers(plan.strategy)) {
+    COLLA_TRY_ASSIGN(plan.policy, policyOf(plan.strategy, options.servers, plan.workers));
+  }
   plan.slices = options.slices.value_or(plan.workers * options.accumulate);
   plan.threads = options.threads.value_or(0);
   plan.seed = options.seed.value_or(1);

@@ -31,6 +31,9 @@ struct RunPlan {
 // ServerOptions::partitions: found by measurement.
 inline constexpr int kAutoPartitions = -1;
 
+// What servers are told, under a strategy that has them.
+Result<ps::PolicyOptions> policyOf(Strategy strategy, const ServerOptions& servers, int workers);
+
 // Where a run directory keeps its checkpoints.
 std::string checkpointsOf(const std::string& directory);
 
