@@ -85,7 +85,7 @@ void Front::handleSignals(TimePoint now) {
   signalfd_siginfo info{};
   while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
     const auto signal = static_cast<int>(info.ssi_signo);
-    if (ended_) {
+    if (supervisor_.killing()) {
       impatient_ = impatient_ || signal == SIGINT || signal == SIGTERM;
       continue;
     }

@@ -77,6 +77,9 @@ class Supervisor {
   TimePoint nextDeadline() const;
 
   // Final once an action said kEnd.
+  // Everything that is left is being killed, or there is nothing left.
+  bool killing() const { return phase_ == Phase::kKilling; }
+
   Cause cause() const { return cause_; }
   int culprit() const { return culprit_; }
   int value() const { return value_; }

@@ -108,8 +108,11 @@ TEST_F(RunOutput, EndsWhenItsDiskIsFull) {
 }
 
 TEST_F(RunOutput, SignalsWorkWhileNobodyReads) {
-  CollaProcess colla({"run", "-np", "2", "--", COLLA_PROBE, "flood"}, {.readOutput = false});
-  ASSERT_TRUE(eventually([&] { return colla.worker(1) != 0; }));
+  // More than the pipe between us holds, so that some of it must stay with colla.
+  CollaProcess colla({"run", "-np", "1", "--", "/bin/sh", "-c",
+                      "yes | head -c 100000; echo written >&2; exec sleep 60"},
+                     {.readOutput = false});
+  ASSERT_TRUE(eventually([&] { return colla.err() == "[worker 0] written\n"; }));
   kill(colla.pid(), SIGTERM);
   // Its processes end although their output is stuck; to give up that takes a second signal.
   EXPECT_TRUE(eventually([&] { return colla.processes().size() == 1; }));
