@@ -4,15 +4,11 @@
 
 #include <charconv>
 
+#include "base/invalid.h"
 #include "train/run_plan.h"
 
 namespace colla::train {
 namespace {
-
-template <typename... Args>
-Status invalid(fmt::format_string<Args...> format, Args&&... args) {
-  return {StatusCode::kInvalidArgument, fmt::format(format, std::forward<Args>(args)...)};
-}
 
 template <typename T>
 std::optional<T> wholeNumber(std::string_view text) {
