@@ -75,9 +75,9 @@ double lastNumber(const std::string& out, const std::string& after) {
 }
 
 TEST(TablesExampleTest, FactorisationLearns) {
-  const Ended ended = run({"-np", "2", "--ps", "1", "--", FACTORISATION, "30"});
+  const Ended ended = run({"-np", "2", "--ps", "1", "--", FACTORISATION, "20"});
   EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, HasSubstr("epoch 30:"));
+  EXPECT_THAT(ended.out, HasSubstr("epoch 20:"));
   const double error = lastNumber(ended.out, "error");
   EXPECT_GT(error, 0) << ended.out;
   EXPECT_LT(error, 0.2) << ended.out;  // Ratings have a deviation of about 1.
