@@ -34,8 +34,9 @@ class ServerFaultsTest : public ::testing::Test {
   bool reaches(std::int64_t step) {
     return launch::eventually([&] { return saved() >= step; });
   }
-  bool says(const std::string& text) {
-    return launch::eventually([&] { return process_->err().find(text) != std::string::npos; });
+  bool says(const std::string& text, std::chrono::milliseconds limit = 20s) {
+    return launch::eventually([&] { return process_->err().find(text) != std::string::npos; },
+                              limit);
   }
   // What Ctrl-C leaves: an exit code of 130, a checkpoint, no process.
   void interrupt() {
@@ -55,9 +56,9 @@ TEST_F(ServerFaultsTest, AKilledServerIsNamedAndLosesNothingThatWasSaved) {
   ASSERT_TRUE(reaches(10)) << process_->err();
   ASSERT_EQ(kill(process_->member("ps", 1), SIGKILL), 0);
   const auto killed = std::chrono::steady_clock::now();
+  EXPECT_TRUE(says("ps 1 on host", 2s)) << process_->err();
   EXPECT_EQ(process_->wait(), 128 + SIGKILL) << process_->err();
-  EXPECT_LT(std::chrono::steady_clock::now() - killed, 2s);
-  EXPECT_THAT(process_->err(), HasSubstr("ps 1"));
+  EXPECT_LT(std::chrono::steady_clock::now() - killed, 10s);  // Processes take a while to exit.
   EXPECT_TRUE(launch::eventually([&] { return process_->gone(); }));
   const std::int64_t step = saved();
   const Ended resumed =
