@@ -148,15 +148,10 @@ makeVenv() {
   printf '%s\n' "$requirements" >"$stamp"
 }
 
-# build DIR TARGET [CMAKE-ARG…]: configures $root/DIR if that was not done with these arguments,
-# then brings TARGET up to date.
-build() {
-  local directory=$root/$1 target=$2
-  shift 2
-  local -x CCACHE_BASEDIR=$root  # So that clones in different places share what ccache has.
-  local -x CCACHE_SLOPPINESS=pch_defines,time_macros  # What it wants for precompiled headers.
-  # It wants a home, which service users do not have.
-  [[ -w ${HOME:-/nonexistent} ]] || local -x CCACHE_DIR=${CCACHE_DIR:-$root/.cache/ccache}
+# configure DIR [CMAKE-ARG…]: prepares $root/DIR if that was not done with these arguments.
+configure() {
+  local directory=$root/$1
+  shift
   local torch=${Torch_DIR:-}
   [[ -n $torch ]] || for torch in "$venv"/lib/python3*/site-packages/torch/share/cmake/Torch; do :; done
   local arguments=(-S "$root" -B "$directory" -G Ninja --no-warn-unused-cli
@@ -170,6 +165,16 @@ build() {
     step "configuring ${directory#"$root/"}" cmake "${arguments[@]}"
     printf '%s\n' "${arguments[*]}" >"$stamp"
   fi
+}
+
+# build DIR TARGET [CMAKE-ARG…]: configures $root/DIR, then brings TARGET up to date.
+build() {
+  local directory=$root/$1 target=$2
+  configure "$1" "${@:3}"
+  local -x CCACHE_BASEDIR=$root  # So that clones in different places share what ccache has.
+  local -x CCACHE_SLOPPINESS=pch_defines,time_macros  # What it wants for precompiled headers.
+  # It wants a home, which service users do not have.
+  [[ -w ${HOME:-/nonexistent} ]] || local -x CCACHE_DIR=${CCACHE_DIR:-$root/.cache/ccache}
   printf '\n== ninja %s in %s\n' "$target" "$directory" >>"$log"
   ninja -C "$directory" "$target" 2>&1 9>&- | showProgress "${directory#"$root/"}" ||
     failed "building ${directory#"$root/"}"

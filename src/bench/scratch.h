@@ -25,8 +25,8 @@ class Scratch {
   // In memory (/dev/shm), for files that processes map; directory() where there is no such thing.
   const std::string& memoryDirectory() const { return memoryDirectory_; }
 
-  // For a file of so many bytes: in memory, if that has room; what is on a disk is written out while
-  // others are measured.
+  // For a file of so many bytes: in memory, if that has room; what is on a disk is written out
+  // while others are measured.
   const std::string& directoryFor(std::size_t bytes) const;
 
   std::string path(const std::string& file) const { return directory_ + "/" + file; }

@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "base/invalid.h"
 #include "colla/buffer.h"
 #include "colla/collectives.h"
 #include "collective/group_core.h"
@@ -15,11 +16,6 @@
 #include "collective/reduction.h"
 
 namespace colla::collective {
-
-template <typename... Args>
-Status invalid(fmt::format_string<Args...> format, Args&&... args) {
-  return {StatusCode::kInvalidArgument, fmt::format(format, std::forward<Args>(args)...)};
-}
 
 // The first of several checks that failed.
 inline Status first(std::initializer_list<Status> checks) {

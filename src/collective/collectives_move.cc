@@ -19,7 +19,6 @@ using collective::checkRank;
 using collective::checkType;
 using collective::copyBytes;
 using collective::first;
-using collective::invalid;
 using collective::Operation;
 using collective::present;
 using collective::Range;

@@ -20,7 +20,6 @@ using collective::checkOp;
 using collective::checkRank;
 using collective::checkType;
 using collective::first;
-using collective::invalid;
 using collective::kFewRanks;
 using collective::Operation;
 using collective::Range;

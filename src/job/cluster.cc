@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/crc32c.h"
+#include "base/invalid.h"
 #include "rendezvous/member_id.h"
 #include "transport/net/address.h"
 
@@ -24,11 +25,6 @@ constexpr char kServers[] = "COLLA_PS_HOSTS";
 constexpr char kWorkers[] = "COLLA_WORKER_HOSTS";
 constexpr char kJobName[] = "COLLA_JOB_NAME";
 constexpr char kTaskIndex[] = "COLLA_TASK_INDEX";
-
-template <typename... Args>
-Status invalid(fmt::format_string<Args...> format, Args&&... args) {
-  return {StatusCode::kInvalidArgument, fmt::format(format, std::forward<Args>(args)...)};
-}
 
 std::string_view listName(Role role) { return role == Role::kWorker ? "worker_hosts" : "ps_hosts"; }
 

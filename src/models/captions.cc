@@ -16,7 +16,7 @@ namespace {
 // As published: all weights but Inception's begin uniform within this.
 constexpr double kBound = 0.08;
 
-struct Sizes {
+struct CaptionsSizes {
   ImageOptions images;
   bool trainInception = false;
   std::int64_t words = 0;
@@ -28,7 +28,7 @@ struct Sizes {
 };
 
 struct CaptionsImpl : torch::nn::Module {
-  explicit CaptionsImpl(const Sizes& sizes)
+  explicit CaptionsImpl(const CaptionsSizes& sizes)
       : trainInception(sizes.trainInception),
         inception(register_module("inception", makeInceptionNet(sizes.images))),
         imageEmbedding(register_module(
@@ -83,7 +83,7 @@ struct CaptionsImpl : torch::nn::Module {
 
 class Captions final : public Model, public Predicts {
  public:
-  explicit Captions(const Sizes& sizes) : sizes_(sizes), net_(sizes) {}
+  explicit Captions(const CaptionsSizes& sizes) : sizes_(sizes), net_(sizes) {}
   torch::nn::Module& module() override { return net_; }
   std::vector<std::string> rowSparse() const override { return {"embedding.weight"}; }
 
@@ -145,7 +145,7 @@ class Captions final : public Model, public Predicts {
     return text;
   }
 
-  const Sizes sizes_;
+  const CaptionsSizes sizes_;
   CaptionsImpl net_;
 };
 
@@ -188,7 +188,7 @@ Result<MakeModel> makeCaptions(const DataShape& data, const Values& values) {
             "im2txt learns from images with captions: an image, the numbers of its words, how many "
             "they are"};
   }
-  Sizes sizes;
+  CaptionsSizes sizes;
   COLLA_TRY_ASSIGN(const ReadOptions size, imageReads(values));
   COLLA_TRY(checkImages(data, size, kInceptionLeast));
   sizes.images.channels = data.fields[0].shape[0];

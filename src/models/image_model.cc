@@ -5,16 +5,12 @@
 #include <charconv>
 
 #include "base/check.h"
+#include "base/invalid.h"
 #include "colla/error.h"
 #include "models/classifier.h"
 
 namespace colla::models {
 namespace {
-
-template <typename... Args>
-Status invalid(fmt::format_string<Args...> format, Args&&... args) {
-  return {StatusCode::kInvalidArgument, fmt::format(format, std::forward<Args>(args)...)};
-}
 
 constexpr std::int64_t kLargest = 16'384;
 

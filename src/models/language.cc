@@ -13,7 +13,7 @@
 namespace colla::models {
 namespace {
 
-struct Sizes {
+struct LanguageSizes {
   std::int64_t words;
   std::int64_t embedding;
   std::int64_t units;
@@ -23,7 +23,7 @@ struct Sizes {
 };
 
 struct LanguageImpl : torch::nn::Module {
-  explicit LanguageImpl(const Sizes& sizes)
+  explicit LanguageImpl(const LanguageSizes& sizes)
       : embedding(register_module(
             "embedding",
             torch::nn::Embedding(
@@ -54,7 +54,7 @@ struct LanguageImpl : torch::nn::Module {
 
 class Language final : public Model, public Predicts {
  public:
-  explicit Language(const Sizes& sizes) : sizes_(sizes), net_(sizes) {}
+  explicit Language(const LanguageSizes& sizes) : sizes_(sizes), net_(sizes) {}
   torch::nn::Module& module() override { return net_; }
   std::vector<std::string> metrics() const override { return {"perplexity"}; }
   std::vector<double> shown(std::vector<double> means) const override {
@@ -87,7 +87,7 @@ class Language final : public Model, public Predicts {
                    : fullLosses(states, next, softmax->weight, softmax->bias);
   }
 
-  const Sizes sizes_;
+  const LanguageSizes sizes_;
   LanguageImpl net_;
 };
 
@@ -118,7 +118,7 @@ Result<MakeModel> makeLanguage(const DataShape& data, const Values& values) {
     return {StatusCode::kInvalidArgument,
             "lm learns from text: words and, of the same length, the words that follow"};
   }
-  Sizes sizes{};
+  LanguageSizes sizes{};
   sizes.words = data.symbols;
   if (values.find("vocab")->second != "data") {
     COLLA_TRY_ASSIGN(sizes.words, wholeNumber(values, "vocab", 2));

@@ -5,16 +5,12 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "base/invalid.h"
 #include "job/environment.h"
 #include "train/run_plan.h"
 
 namespace colla::train {
 namespace {
-
-template <typename... Args>
-Status invalid(fmt::format_string<Args...> format, Args&&... args) {
-  return {StatusCode::kInvalidArgument, fmt::format(format, std::forward<Args>(args)...)};
-}
 
 template <typename T>
 std::optional<T> wholeNumber(std::string_view text) {

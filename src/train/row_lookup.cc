@@ -7,27 +7,27 @@
 namespace colla::train {
 namespace {
 
-constexpr auto kKey = c10::DispatchKey::DeferredInit;
+constexpr auto kLookupKey = c10::DispatchKey::DeferredInit;
 
 thread_local RowSource* current = nullptr;
 
 torch::Tensor embedding(const torch::Tensor& weight, const torch::Tensor& indices,
                         std::int64_t padding, bool scaleByFrequency, bool sparse) {
   if (current != nullptr) current->refresh(weight, indices);
-  const c10::impl::ExcludeDispatchKeyGuard guard(kKey);
+  const c10::impl::ExcludeDispatchKeyGuard guard(kLookupKey);
   return at::embedding(weight, indices, padding, scaleByFrequency, sparse);
 }
 
 torch::Tensor gather(const torch::Tensor& self, std::int64_t dimension, const torch::Tensor& index,
                      bool sparse) {
   if (current != nullptr && dimension == 0 && self.dim() == 1) current->refresh(self, index);
-  const c10::impl::ExcludeDispatchKeyGuard guard(kKey);
+  const c10::impl::ExcludeDispatchKeyGuard guard(kLookupKey);
   return at::gather(self, dimension, index, sparse);
 }
 
 // For the rest of the process's life, as libtorch's own kernels are.
-void registerKernels() {
-  static torch::Library aten(torch::Library::IMPL, "aten", kKey, __FILE__, __LINE__);
+void registerLookups() {
+  static torch::Library aten(torch::Library::IMPL, "aten", kLookupKey, __FILE__, __LINE__);
   aten.impl("embedding", embedding);
   aten.impl("gather", gather);
 }
@@ -35,7 +35,7 @@ void registerKernels() {
 }  // namespace
 
 RowLookup::RowLookup(RowSource* source) : outer_(current) {
-  static const bool once = (registerKernels(), true);
+  static const bool once = (registerLookups(), true);
   static_cast<void>(once);
   current = source;
 }

@@ -2,16 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "base/invalid.h"
 #include "checkpoint/directory.h"
 #include "job/cpu.h"
 
 namespace colla::train {
 namespace {
-
-template <typename... Args>
-Status invalid(fmt::format_string<Args...> format, Args&&... args) {
-  return {StatusCode::kInvalidArgument, fmt::format(format, std::forward<Args>(args)...)};
-}
 
 Status checkNumbers(const TrainOptions& options) {
   if (options.workers < 1) return invalid("--np is {}, but takes 1 or more", options.workers);

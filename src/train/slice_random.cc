@@ -17,7 +17,7 @@
 namespace colla::train {
 namespace {
 
-constexpr auto kKey = c10::DispatchKey::DeferredInit;
+constexpr auto kRandomKey = c10::DispatchKey::DeferredInit;
 
 thread_local SliceRandom* innermost = nullptr;
 
@@ -36,14 +36,14 @@ void callWithGenerator(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys
       value = innermost->generator();
     }
   }
-  const c10::impl::ExcludeDispatchKeyGuard guard(kKey);
+  const c10::impl::ExcludeDispatchKeyGuard guard(kRandomKey);
   op.callBoxed(stack);
 }
 
 // For the rest of the process's life, as libtorch's own kernels are.
-void registerKernels() {
-  static torch::Library others(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
-  static torch::Library aten(torch::Library::IMPL, "aten", kKey, __FILE__, __LINE__);
+void registerRandom() {
+  static torch::Library others(torch::Library::IMPL, "_", kRandomKey, __FILE__, __LINE__);
+  static torch::Library aten(torch::Library::IMPL, "aten", kRandomKey, __FILE__, __LINE__);
   others.fallback(torch::CppFunction::makeFallthrough());
 
   auto& dispatcher = c10::Dispatcher::singleton();
@@ -60,7 +60,7 @@ void registerKernels() {
 
 // Runs before the guard switches the key on.
 std::uint64_t registered(std::uint64_t seed) {
-  static const bool once = (registerKernels(), true);
+  static const bool once = (registerRandom(), true);
   static_cast<void>(once);
   return seed;
 }
@@ -68,7 +68,7 @@ std::uint64_t registered(std::uint64_t seed) {
 }  // namespace
 
 SliceRandom::SliceRandom(std::uint64_t seed)
-    : seed_(registered(seed)), outer_(innermost), guard_(kKey) {
+    : seed_(registered(seed)), outer_(innermost), guard_(kRandomKey) {
   innermost = this;
 }
 

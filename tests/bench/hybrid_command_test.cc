@@ -19,10 +19,6 @@ using colla::launch::eventually;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-bool isThere(const std::string& program) {
-  return std::system(("command -v " + program + " >/dev/null 2>&1").c_str()) == 0;
-}
-
 class HybridCommandTest : public colla::bench::BenchCommand {
  protected:
   HybridCommandTest() : BenchCommand("hybrid") {}
@@ -34,7 +30,8 @@ std::string missing() {
   return "this build has no libtorch";
 #else
   if (geteuid() != 0) return "network namespaces need root";
-  return isThere("ip") && isThere("tc") ? "" : "iproute2 is not installed";
+  const bool tools = std::system("{ command -v ip && command -v tc; } >/dev/null 2>&1") == 0;
+  return tools ? "" : "iproute2 is not installed";
 #endif
 }
 

@@ -7,7 +7,7 @@
 
 #include "checkpoint/tensor_file.h"
 #include "colla/error.h"
-#include "models/catalog.h"
+#include "models/entries.h"
 #include "models/predicts.h"
 #include "train/tensors.h"
 
@@ -23,21 +23,8 @@ DataShape imagesOf(std::int64_t size, std::int64_t classes) {
           0};
 }
 
-const Entry& entryOf(std::string_view name) { return *valueOrThrow(findModel(name)); }
-
-Result<MakeModel> tryMake(std::string_view name, const DataShape& data, const Values& given) {
-  const Entry& entry = entryOf(name);
-  Values values = defaults(entry.flags);
-  for (const auto& [flag, value] : given) values[flag] = value;
-  return entry.make(data, values);
-}
-
 std::unique_ptr<Model> make(std::string_view name, const DataShape& data, const Values& given) {
   return valueOrThrow(tryMake(name, data, given))();
-}
-
-std::string refusal(std::string_view name, const DataShape& data, const Values& given) {
-  return std::string(tryMake(name, data, given).status().message());
 }
 
 // As Keras counts: with running statistics, and without num_batches_tracked, which it has not.

@@ -9,7 +9,7 @@
 #include "colla/error.h"
 #include "models/beam_search.h"
 #include "models/candidates.h"
-#include "models/catalog.h"
+#include "models/entries.h"
 #include "models/lstm.h"
 #include "models/predicts.h"
 #include "models/task.h"
@@ -177,13 +177,6 @@ TEST(BeamSearchTest, FindsWhatGreedySearchMisses) {
 const DataShape kText = {
     {{"words", DataType::kInt64, {5}}, {"next", DataType::kInt64, {5}}}, 300, 300};
 
-Result<MakeModel> tryMake(const char* name, const DataShape& data, const Values& given) {
-  const Entry& entry = *valueOrThrow(findModel(name));
-  Values values = defaults(entry.flags);
-  for (const auto& [flag, value] : given) values[flag] = value;
-  return entry.make(data, values);
-}
-
 TEST(LanguageTest, SizesAndNames) {
   const auto model = valueOrThrow(tryMake(
       "lm", kText, {{"embedding", "6"}, {"units", "8"}, {"projection", "4"}, {"vocab", "500"}}))();
@@ -241,15 +234,12 @@ TEST(LanguageTest, Learns) {
 }
 
 TEST(LanguageTest, RefusesWhatDoesNotFit) {
-  const auto refusal = [](const DataShape& data, const Values& values) {
-    return std::string(tryMake("lm", data, values).status().message());
-  };
-  EXPECT_THAT(refusal(kText, {{"vocab", "299"}}), HasSubstr("the data has 300 words"));
-  EXPECT_THAT(refusal(kText, {{"dropout", "1"}}), HasSubstr("--dropout is"));
-  EXPECT_THAT(refusal(kText, {{"units", "0"}}), HasSubstr("--units is"));
+  EXPECT_THAT(refusal("lm", kText, {{"vocab", "299"}}), HasSubstr("the data has 300 words"));
+  EXPECT_THAT(refusal("lm", kText, {{"dropout", "1"}}), HasSubstr("--dropout is"));
+  EXPECT_THAT(refusal("lm", kText, {{"units", "0"}}), HasSubstr("--units is"));
   DataShape images = kText;
   images.fields[0] = {"image", DataType::kFloat32, {3, 32, 32}};
-  EXPECT_THAT(refusal(images, {}), HasSubstr("lm learns from text"));
+  EXPECT_THAT(refusal("lm", images, {}), HasSubstr("lm learns from text"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "colla/error.h"
+#include "models/entries.h"
 #include "models/task.h"
 
 namespace colla::models {
@@ -18,8 +19,6 @@ const DataShape kImages = {
 const DataShape kRows = {{{"features", DataType::kFloat32, {500}}, {"label", DataType::kInt64, {}}},
                          2};
 
-const Entry& entryOf(std::string_view name) { return *valueOrThrow(findModel(name)); }
-
 std::vector<std::string> namesOf(std::string_view model, const DataShape& data) {
   const Entry& entry = entryOf(model);
   return valueOrThrow(entry.make(data, defaults(entry.flags)))()
@@ -30,10 +29,6 @@ std::vector<std::string> namesOf(std::string_view model, const DataShape& data) 
 
 std::int64_t countOf(std::string_view model, const DataShape& data) {
   return countParameters(valueOrThrow(entryOf(model).make(data, defaults(entryOf(model).flags))));
-}
-
-std::string refusal(std::string_view model, const DataShape& data, const Values& values) {
-  return std::string(entryOf(model).make(data, values).status().message());
 }
 
 TEST(ModelsTest, Parameters) {

@@ -236,8 +236,8 @@ TEST(ReducerTest, AGradientOutsideOfAStepIsRefused) {
   });
 }
 
-struct Net : torch::nn::Module {
-  Net() { out = register_module("out", torch::nn::Linear(5, 3)); }
+struct OneLayer : torch::nn::Module {
+  OneLayer() { out = register_module("out", torch::nn::Linear(5, 3)); }
   torch::nn::Linear out{nullptr};
 };
 
@@ -245,10 +245,10 @@ struct Net : torch::nn::Module {
 TEST(DistributedOptimizerTest, SameBitsForEveryNumberOfWorkers) {
   const auto trained = [](int workers, const Optimizer& optimizer) {
     torch::manual_seed(3);
-    const Net start;
+    const OneLayer start;
     torch::Tensor result;
     runWorkers(workers, 6, [&](Job& job) {
-      Net net;
+      OneLayer net;
       {
         const torch::NoGradGuard noGrad;
         net.out->weight.copy_(start.out->weight + (job.rank() == 0 ? 0 : 1));
@@ -284,7 +284,7 @@ TEST(DistributedOptimizerTest, SameBitsForEveryNumberOfWorkers) {
 
 TEST(DistributedOptimizerTest, CountsTheSlices) {
   runWorkers(1, 2, [](Job& job) {
-    Net net;
+    OneLayer net;
     DistributedOptimizer optimizer(job, net, OptimizerOptions(Sgd{}));
     const auto backward = [&] { net.out(torch::ones({1, 5})).sum().backward(); };
     backward();
@@ -297,7 +297,7 @@ TEST(DistributedOptimizerTest, CountsTheSlices) {
 
 TEST(DistributedOptimizerTest, StateOfRankZeroBecomesEverybodys) {
   runWorkers(2, 2, [](Job& job) {
-    Net net;
+    OneLayer net;
     broadcastParameters(job, net);
     torch::optim::Adam adam(net.parameters(), torch::optim::AdamOptions(0.1));
     if (job.rank() == 0) {
