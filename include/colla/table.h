@@ -55,7 +55,7 @@ class Table {
   // The same for several at once, one behind the other: one question to the servers, not many.
   Status get(std::span<const std::int64_t> rows, std::span<float> values);
 
-  // Adds `changes` to a row. Numbers that are not finite are refused at clock().
+  // Adds `changes` to a row. Nothing is added if one of them is not finite.
   Status inc(std::int64_t row, std::span<const float> changes);
   // The same for several rows, whose changes are one behind the other; a row may come again.
   Status batchInc(std::span<const std::int64_t> rows, std::span<const float> changes);
@@ -84,7 +84,7 @@ class Tables {
   Table& table(std::string_view name);
 
   // Ends this worker's clock: sends what it has added since the last one. Returns once no worker is
-  // more than `staleness` clocks behind this one.
+  // more than `staleness` clocks behind this one. After an error the tables are of no use any more.
   Status clock();
   // How many clocks the slowest worker was behind this one when clock() last returned: what a get()
   // now may lack of the others' changes.

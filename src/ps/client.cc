@@ -31,8 +31,8 @@ std::vector<Channel::Expected> askAll(std::span<const std::unique_ptr<Channel>> 
 }
 
 Turn turnOf(const Answer& answer) {
-  return {answer.step,      answer.late,   answer.dropped != 0,
-          answer.stop != 0, answer.behind, answer.scale};
+  return {answer.step,   answer.late,  answer.dropped != 0, answer.stop != 0,
+          answer.behind, answer.scale, answer.samples};
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ struct Turn {
   bool stop = false;     // Some worker would like to end.
   std::int64_t behind = 0;  // Steps that the slowest worker was behind this one.
   double scale = 1;  // What the gradients of the last update were multiplied by to clip them.
+  std::int64_t samples = 0;  // Of all gradients taken so far.
 };
 
 class Client {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "ps/policy_async.h"
 #include "ps/policy_ssp.h"
@@ -52,6 +53,22 @@ std::unique_ptr<Policy> makePolicy(const PolicyOptions& options, std::int64_t st
       break;
   }
   return std::make_unique<SyncPolicy>(options, step);
+}
+
+std::string histogram(const Staleness& staleness) {
+  constexpr std::int64_t kSingly = 8;
+  Staleness grouped;  // By the first of a group.
+  for (const auto& [late, count] : staleness) {
+    const auto floor = std::bit_floor(static_cast<std::uint64_t>(late));
+    grouped[late < kSingly ? late : static_cast<std::int64_t>(floor)] += count;
+  }
+  std::string text;
+  for (const auto& [late, count] : grouped) {
+    if (!text.empty()) text += ", ";
+    text += late < kSingly ? fmt::format("{}: {}", late, count)
+                           : fmt::format("{}-{}: {}", late, 2 * late - 1, count);
+  }
+  return text;
 }
 
 }  // namespace colla::ps

@@ -63,8 +63,8 @@ struct PolicyOptions {
     return consistency == Consistency::kSync ||
            (consistency == Consistency::kSsp && staleness == 0);
   }
-  // and of all of them: the parameters have the bits of an allreduce.
-  bool exact() const { return together() && backup == 0; }
+  // and always of all of them: nobody can be done without.
+  bool exact() const { return consistency == Consistency::kSync && backup == 0; }
 
   friend bool operator==(const PolicyOptions&, const PolicyOptions&) = default;
 };
@@ -99,5 +99,7 @@ std::unique_ptr<Policy> makePolicy(const PolicyOptions& options, std::int64_t st
 
 // How late gradients were: how many of each staleness.
 using Staleness = std::map<std::int64_t, std::int64_t>;
+// For people, "0: 12, 1: 3, 8-15: 1": from 8 on by powers of two.
+std::string histogram(const Staleness& staleness);
 
 }  // namespace colla::ps

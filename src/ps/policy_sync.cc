@@ -18,28 +18,39 @@ double milliseconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
 
+int spareOf(const PolicyOptions& options) {
+  if (options.consistency == Consistency::kSsp) return options.workers - 1;
+  return options.backup == PolicyOptions::kAuto ? 0 : options.backup;
+}
+
 }  // namespace
 
 SyncPolicy::SyncPolicy(const PolicyOptions& options, std::int64_t step)
-    : options_(options), step_(step) {
+    : options_(options), spare_(spareOf(options)), step_(step) {
   for (int worker = 0; worker < options.workers; ++worker) there_.insert(worker);
 }
 
 std::vector<Decision> SyncPolicy::arrived(const Arrival& arrival, TimePoint now) {
   const int worker = arrival.worker;
   if (arrival.step < step_) {
+    // As fast as the others again, but never in time: it began after them.
+    if (left_.contains(worker) && now - released_[worker] <= patience()) isBack(worker);
+    released_[worker] = now;
     Decision decision{.release = {worker}};
     if (!arrival.empty) decision.drop.push_back({worker, arrival.step, step_ - arrival.step});
     return {decision};
   }
   (arrival.empty ? empty_ : in_).insert(worker);
   lastArrival_ = now;
-  if (left_.erase(worker) > 0) {
-    tell(fmt::format("worker {} keeps pace again: steps wait for it from step {} on", worker,
-                     step_));
-  }
+  if (left_.contains(worker)) isBack(worker);
   if (!complete()) return {};
   return {update(now)};
+}
+
+void SyncPolicy::isBack(int worker) {
+  left_.erase(worker);
+  tell(fmt::format("worker {} keeps pace again: steps wait for it from step {} on", worker,
+                   step_ + 1));
 }
 
 // Enough of those that have samples.
@@ -59,9 +70,11 @@ bool SyncPolicy::complete() const {
 
 Decision SyncPolicy::update(TimePoint now) {
   Decision decision;
+  decision.whole = options_.consistency == Consistency::kSync;
   decision.take.assign(in_.begin(), in_.end());
   decision.release = decision.take;
   decision.release.insert(decision.release.end(), empty_.begin(), empty_.end());
+  for (const int worker : decision.release) released_[worker] = now;
   if (!in_.empty()) {
     ++step_;
     if (stepBegan_ != TimePoint{}) {
@@ -83,12 +96,12 @@ Result<std::vector<Decision>> SyncPolicy::gone(int worker, bool finished, TimePo
   left_.erase(worker);
   if (!finished) {
     lost_.insert(worker);
-    const int spare = options_.backup == PolicyOptions::kAuto ? 0 : options_.backup;
-    if (static_cast<int>(lost_.size()) > spare) {
+    if (static_cast<int>(lost_.size()) > spare_) {
       return {StatusCode::kPeerLost,
-              spare == 0 ? std::string("a step waits for every worker: start with --backup to go "
-                                       "on without one")
-                         : fmt::format("--backup {} lets no more than that be lost", spare)};
+              options_.consistency == Consistency::kSsp ? std::string("no worker is left")
+              : spare_ == 0 ? std::string("a step waits for every worker: start with --backup N "
+                                          "to go on without up to N of them")
+                            : fmt::format("--backup {} lets no more than that be lost", spare_)};
     }
   }
   const bool waiting = !in_.empty() || !empty_.empty();
@@ -126,9 +139,10 @@ std::vector<Decision> SyncPolicy::tick(TimePoint now) {
   if (now < nextDeadline()) return {};
   for (const int late : waitsFor()) {
     tell(fmt::format(
-        "worker {} is a straggler: step {} has waited {:.0f} ms for it, {} x the "
-        "median step is {:.0f} ms; steps go on without it until it keeps pace",
-        late, step_, milliseconds(now - lastArrival_), kPatienceFactor, milliseconds(patience())));
+        "worker {} is a straggler: step {} has waited {:.0f} ms for it, and {:.0f} ms ({} x the "
+        "median step, 50 ms at least) is the limit; steps go on without it until it keeps pace",
+        late, step_ + 1, milliseconds(now - lastArrival_), milliseconds(patience()),
+        kPatienceFactor));
     left_.insert(late);
   }
   if (!complete()) return {};

@@ -6,11 +6,15 @@
 //
 // `auto`: a step waits for everybody until one keeps the others waiting for longer than
 // max(50 ms, 3 x the median time of the last steps), counted from the arrival of the last of the
-// others. From then on steps don't wait for that worker, until one of its gradients comes in time
+// others. From then on steps don't wait for that worker, until a step takes it no longer than that
 // again; at most half of the workers are left behind.
+//
+// SSP without staleness is the same but for lost workers: their clocks are retired, the others' go
+// on.
 #pragma once
 
 #include <deque>
+#include <map>
 #include <set>
 
 #include "ps/policy.h"
@@ -30,15 +34,18 @@ class SyncPolicy final : public Policy {
  private:
   bool complete() const;
   Decision update(TimePoint now);
+  void isBack(int worker);
   std::chrono::nanoseconds patience() const;
 
   const PolicyOptions options_;
+  const int spare_;  // Workers that may be lost.
   std::int64_t step_;
-  std::set<int> there_;  // Workers that have not gone.
-  std::set<int> lost_;   // Those that went without having finished.
-  std::set<int> in_;     // Of the present step, with samples,
-  std::set<int> empty_;  // and without.
-  std::set<int> left_;   // Stragglers that steps don't wait for: auto alone.
+  std::set<int> there_;                // Workers that have not gone.
+  std::set<int> lost_;                 // Those that went without having finished.
+  std::set<int> in_;                   // Of the present step, with samples,
+  std::set<int> empty_;                // and without.
+  std::set<int> left_;                 // Stragglers that steps don't wait for: auto alone.
+  std::map<int, TimePoint> released_;  // When each last got parameters.
   TimePoint stepBegan_{};
   TimePoint lastArrival_ = TimePoint::max();
   std::deque<std::chrono::nanoseconds> times_;  // Of the last steps.

@@ -209,7 +209,12 @@ Status Server::finish(const Asked& from) {
   transport::Mapping keep;
   COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
   checkPushed();
-  if (!worker.refusal.ok()) return std::exchange(worker.refusal, {});
+  if (!worker.refusal.ok()) {
+    // Nothing of it may end up in the worker's next step, which need not bring the same.
+    worker.rows.clear();
+    worker.pushed.clear();
+    return std::exchange(worker.refusal, {});
+  }
   COLLA_TRY_ASSIGN(Finish finish, decodeFinish(payload, layout_->entries().size()));
   if (!started_) return wrong("a step ends before worker 0 has started the servers");
   if (!finish.empty && worker.pushed.size() != shard_->blocks().size()) {

@@ -49,6 +49,7 @@ void Server::release(int number, const Handout& handout, Answer head) {
   head.step = step_;
   head.stop = stop_ ? 1 : 0;
   head.scale = scale_;
+  head.samples = statistics_.samples;
   std::int64_t slowest = worker.clock;
   for (const Worker& other : workers_) {
     if (!other.gone) slowest = std::min(slowest, other.clock);

@@ -207,6 +207,7 @@ void Server::complete(const Order& order) {
     Worker& w = workers_[worker];
     w.late = step_ - w.step;
     ++statistics_.taken;
+    statistics_.samples += w.finish->samples;
     ++statistics_.staleness[w.late];
   }
   for (const Drop& drop : order.decision.drop) {

@@ -94,6 +94,7 @@ Result<Declaration> decodeDeclaration(std::string_view text) {
 std::vector<std::byte> encode(const Finish& finish) {
   ByteWriter writer;
   writer.put(finish.share);
+  writer.put(finish.samples);
   writer.put(finish.factor);
   writer.put<std::uint8_t>(finish.empty ? 1 : 0);
   writer.put<std::uint8_t>(finish.stop ? 1 : 0);
@@ -110,6 +111,7 @@ Result<Finish> decodeFinish(std::span<const std::byte> bytes, std::size_t entrie
   ByteReader reader(bytes);
   Finish finish;
   finish.share = reader.get<double>();
+  finish.samples = reader.get<std::int64_t>();
   finish.factor = reader.get<double>();
   finish.empty = reader.get<std::uint8_t>() != 0;
   finish.stop = reader.get<std::uint8_t>() != 0;
@@ -151,6 +153,7 @@ std::vector<std::byte> encode(const Statistics& statistics) {
   ByteWriter writer;
   writer.put(statistics.taken);
   writer.put(statistics.dropped);
+  writer.put(statistics.samples);
   writer.put(static_cast<std::uint64_t>(statistics.staleness.size()));
   for (const auto& [late, count] : statistics.staleness) {
     writer.put(late);
@@ -164,6 +167,7 @@ Result<Statistics> decodeStatistics(std::span<const std::byte> bytes) {
   Statistics statistics;
   statistics.taken = reader.get<std::int64_t>();
   statistics.dropped = reader.get<std::int64_t>();
+  statistics.samples = reader.get<std::int64_t>();
   const auto entries = reader.get<std::uint64_t>();
   for (std::uint64_t i = 0; i < entries && reader.ok(); ++i) {
     const auto late = reader.get<std::int64_t>();

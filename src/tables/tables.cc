@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 
@@ -25,6 +26,11 @@ Status noRow(const std::string& name, std::int64_t row, std::int64_t rows) {
 Status wrongSize(const std::string& name, std::size_t size, std::size_t wanted) {
   return {StatusCode::kInvalidArgument,
           fmt::format("{} numbers for rows of table \"{}\" that have {}", size, name, wanted)};
+}
+
+Status notFinite(const std::string& name, std::int64_t row) {
+  return {StatusCode::kInvalidArgument,
+          fmt::format("a change of \"{}\" is not finite in row {}", name, row)};
 }
 
 }  // namespace
@@ -114,6 +120,11 @@ Status Table::batchInc(std::span<const std::int64_t> rows, std::span<const float
   State& state = *state_;
   COLLA_TRY(state.check(rows, changes.size()));
   const std::size_t width = state.options.width;
+  const auto bad = std::ranges::find_if(changes, [](float one) { return !std::isfinite(one); });
+  if (bad != changes.end()) {
+    const auto place = static_cast<std::size_t>(bad - changes.begin());
+    return notFinite(state.options.name, rows[place / width]);
+  }
   for (std::size_t i = 0; i < rows.size(); ++i) {
     auto& sum = state.added.try_emplace(rows[i], width, 0.0f).first->second;
     for (std::size_t j = 0; j < width; ++j) sum[j] += changes[i * width + j];

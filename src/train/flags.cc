@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cstdlib>
 
 #include "base/invalid.h"
+#include "job/environment.h"
 #include "train/run_plan.h"
 
 namespace colla::train {
@@ -153,8 +155,15 @@ Result<TrainOptions> Flags::options(const Config& config) const {
 
 Status Flags::readServers(const Config& config, TrainOptions& options) const {
   if (replicas_) options.workers = *replicas_;
+  const bool sync = cluster_->syncReplicas();
   if (!options.strategy && cluster_->servers()) {
-    options.strategy = cluster_->syncReplicas() ? Strategy::kPsSync : Strategy::kPsAsync;
+    options.strategy = sync ? Strategy::kPsSync : Strategy::kPsAsync;
+  } else if (!options.strategy && sync && !cluster_->given()) {
+    options.strategy = Strategy::kPsSync;
+  }
+  if (sync && (options.strategy == Strategy::kPsAsync || options.strategy == Strategy::kPsSsp)) {
+    return invalid("--sync-replicas is for --strategy ps-sync, not {}",
+                   toString(*options.strategy));
   }
   if (servers_) {
     if (*servers_ < 1) return invalid("--ps is {}, but takes 1 or more", *servers_);
@@ -190,11 +199,14 @@ Status Flags::readServers(const Config& config, TrainOptions& options) const {
   }
   if (aggregate_) {
     if (!backup_.empty()) return invalid("give --backup or --replicas-to-aggregate, not both");
-    if (*aggregate_ < 1 || *aggregate_ > options.workers) {
+    COLLA_TRY_ASSIGN(const job::Place place,
+                     job::readEnvironment([](const char* name) { return std::getenv(name); }));
+    const int workers = place.launcher == "none" ? options.workers : place.size;
+    if (*aggregate_ < 1 || *aggregate_ > workers) {
       return invalid("--replicas-to-aggregate is {}, but takes 1 to {}, the number of workers",
-                     *aggregate_, options.workers);
+                     *aggregate_, workers);
     }
-    options.servers.backup = options.workers - *aggregate_;
+    options.servers.backup = workers - *aggregate_;
   }
   return {};
 }

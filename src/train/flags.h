@@ -17,7 +17,8 @@ class Flags {
   Flags(const Flags&) = delete;
   Flags& operator=(const Flags&) = delete;
 
-  // After parse(). kInvalidArgument for values that can't be.
+  // After parse() and cluster().enter(): some depend on how many workers there are.
+  // kInvalidArgument for values that can't be.
   Result<TrainOptions> options(const Config& config) const;
   Result<Config> config() const { return settings_->load(); }
   // The lists of all processes, for a job without a launcher.

@@ -29,7 +29,7 @@ int serversOf(const RunPlan& plan, const job::Place& place) {
 // How many workers the others can do without, to the end.
 int spareOf(const RunPlan& plan) {
   if (!plan.policy || plan.strategy == Strategy::kHybrid) return 0;
-  if (!plan.policy->together()) return plan.workers - 1;
+  if (plan.policy->consistency != ps::Consistency::kSync) return plan.workers - 1;
   return std::max(plan.policy->backup, 0);
 }
 
@@ -64,12 +64,12 @@ int failedToStart(const std::string& program, const Status& status) {
 int runProgram(const std::string& program, Task task, const Flags& flags) {
   auto config = flags.config();
   if (!config.ok()) return usageError(program, config.status().message());
+  if (const Status status = flags.cluster().enter(*config); !status.ok()) {
+    return usageError(program, status.message());
+  }
   auto options = flags.options(*config);
   if (!options.ok()) return usageError(program, options.status().message());
   if (const Status status = flags.applyTo(task.optimizer); !status.ok()) {
-    return usageError(program, status.message());
-  }
-  if (const Status status = flags.cluster().enter(*config); !status.ok()) {
     return usageError(program, status.message());
   }
   const auto front = startWorkers(task, *options, *config, /*serve=*/true);

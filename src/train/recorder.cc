@@ -45,13 +45,13 @@ void Recorder::begin(const observe::Section& section) {
 
 void Recorder::step(std::int64_t number, std::int64_t done, double start, double end,
                     const Outcome& outcome, const Outcome& mean) {
-  samples_ += static_cast<std::int64_t>(outcome.samples);
+  samples_ += static_cast<std::int64_t>(outcome.trained);
   metrics_.clear();
   append(metrics_, names_, outcome.loss, outcome.metrics);
   const observe::Step step{.number = number,
                            .start = start,
                            .end = end,
-                           .samples = static_cast<std::int64_t>(outcome.samples),
+                           .samples = static_cast<std::int64_t>(outcome.trained),
                            .loss = outcome.loss,
                            .metrics = observe::Metrics(metrics_).subspan(1)};
   if (log_) throwIfError(log_->step(step));

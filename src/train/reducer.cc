@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "colla/error.h"
+#include "train/row_gradient.h"
 #include "train/tensors.h"
 
 namespace colla::train {
@@ -220,20 +221,12 @@ void Reducer::put(int entry, const torch::Tensor& dense, bool counts) {
 
 void Reducer::takeRows(int entry, const torch::Tensor& value) {
   const Entry& target = entries_[entry];
-  if (!value.is_sparse() || value.sparse_dim() != 1 || value.scalar_type() != torch::kFloat32 ||
-      value.sizes() != target.tensor.sizes()) {
-    refuse(target, "was said to get sparse gradients of rows, but got another one");
-  }
-  const torch::Tensor indices = value._indices().contiguous();
-  const torch::Tensor values = value._values().contiguous();
-  const std::span rows(indices.const_data_ptr<std::int64_t>(),
-                       static_cast<std::size_t>(indices.numel()));
-  const std::span numbers(values.const_data_ptr<float>(), static_cast<std::size_t>(values.numel()));
+  const RowGradient gradient(target.name, target.tensor, value);
   if (target.whole) {
     const auto width = static_cast<std::size_t>(target.tensor.numel() / target.tensor.size(0));
-    return putRows(entry, collective::gatherRows(rows, numbers, width));
+    return putRows(entry, collective::gatherRows(gradient.rows(), gradient.values(), width));
   }
-  rows_->add(matrices_[entry], *slice_, rows, numbers);
+  rows_->add(matrices_[entry], *slice_, gradient.rows(), gradient.values());
 }
 
 void Reducer::putRows(int entry, const collective::Rows& rows) {

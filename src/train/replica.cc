@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <mutex>
+#include <utility>
 
 #include "base/log.h"
 #include "colla/collectives.h"
@@ -294,7 +295,11 @@ Outcome Replica::step(std::int64_t step, std::int64_t samples, const NextBatch& 
   if (!reducer_) {
     // Who waits for everybody waits for those without samples too.
     const bool empty = share == 0 && !options_.policy->together();
-    return finishOnServers({.share = share, .factor = factor, .empty = empty, .stop = stop});
+    return finishOnServers({.share = share,
+                            .samples = static_cast<std::int64_t>(own_[kSamples]),
+                            .factor = factor,
+                            .empty = empty,
+                            .stop = stop});
   }
   // Before the gradients: workers that have just met exchange them without waiting again.
   Outcome outcome = reduceMetrics();
@@ -324,9 +329,14 @@ void Replica::update(double factor, double share, bool stop) {
 }
 
 Outcome Replica::finishOnServers(ps::Finish finish) {
+  const bool empty = finish.empty;
   const Servers::End end = servers_->finish(std::move(finish));
   // The servers' are of the last update, which need not be this worker's.
   Outcome outcome = outcomeOf(options_.policy->together() ? end.numbers : own_);
+  if (!empty) {
+    outcome.trained =
+        static_cast<double>(end.turn.samples - std::exchange(trained_, end.turn.samples));
+  }
   outcome.stop = end.turn.stop;
   outcome.step = end.turn.step;
   outcome.dropped = end.turn.dropped;
@@ -359,7 +369,7 @@ Outcome Replica::reduceMetrics() { return outcomeOf(valueOrThrow(metrics_->reduc
 
 Outcome Replica::outcomeOf(std::span<const double> sums) const {
   Outcome outcome;
-  outcome.samples = sums[kSamples];
+  outcome.samples = outcome.trained = sums[kSamples];
   outcome.stop = sums[kStop] > 0;
   const double divisor = std::max(sums[kSamples], 1.0);
   outcome.loss = sums[kLoss] / divisor;

@@ -49,7 +49,8 @@ struct ReplicaOptions {
 
 // What came of a step or of a batch of an evaluation, over all slices.
 struct Outcome {
-  double samples = 0;
+  double samples = 0;           // That loss and metrics are of.
+  double trained = 0;           // Those of all workers' gradients since this one's last step.
   double loss = 0;              // Mean over the samples.
   std::vector<double> metrics;  // The same.
   bool stop = false;            // Some worker was asked to.
@@ -135,6 +136,7 @@ class Replica {
   std::vector<torch::Tensor> gradients_;
   std::vector<double> numbers_;  // Of one slice, for metrics_.
   std::vector<double> own_;      // Of this worker's slices, under servers.
+  std::int64_t trained_ = 0;     // Samples of the gradients that servers have taken, as last told.
 };
 
 // Rank 0's values replace everybody's.

@@ -6,9 +6,9 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "checkpoint/restore.h"
 #include "colla/error.h"
 #include "tables/client_options.h"
+#include "train/row_gradient.h"
 #include "train/tensors.h"
 
 namespace colla::train {
@@ -127,78 +127,10 @@ void Servers::moveIn(const torch::Tensor& tensor, int entry) {
   torch::Tensor(tensor).set_data(inArea);
 }
 
-std::string Servers::slotName(int entry, int slot) const {
-  return fmt::format("{}/{}", client_->layout().entries()[entry].name,
-                     client_->slotNames()[slot].name);
-}
-
-bool Servers::updates(const std::string& name) const {
-  const std::string entry = name.substr(0, name.rfind('/'));
-  const auto entries = client_->layout().entries().first(static_cast<std::size_t>(firstBuffer()));
-  return std::ranges::find(entries, entry, &ps::Entry::name) != entries.end();
-}
-
 std::int64_t Servers::waitForOthers() {
   const ps::Turn turn = valueOrThrow(client_->waitForOthers());
   ++turn_;
   return turn.step;
-}
-
-void Servers::start(std::int64_t step, std::span<const checkpoint::TensorView> saved) {
-  const auto& layout = client_->layout();
-  std::vector<checkpoint::TensorView> optimizer;
-  for (const checkpoint::TensorView& view : saved) {
-    if (updates(view.name)) optimizer.push_back(view);
-  }
-  if (job_.rank() == 0) {
-    std::vector<std::int64_t> steps(layout.entries().size());
-    // Slots as whole tensors first: a checkpoint knows nothing of blocks.
-    std::vector<std::vector<std::byte>> memory;
-    std::vector<std::vector<std::span<std::byte>>> slots(layout.entries().size());
-    std::vector<checkpoint::Target> targets;
-    for (int entry = 0; entry < firstBuffer() && !optimizer.empty(); ++entry) {
-      const ps::Entry& e = layout.entries()[entry];
-      targets.push_back({e.name + "/step",
-                         DataType::kInt64,
-                         {},
-                         std::as_writable_bytes(std::span(&steps[entry], 1))});
-      for (int slot = 0; slot < client_->slots(); ++slot) {
-        memory.emplace_back(e.bytes());
-        slots[entry].emplace_back(memory.back());
-        targets.push_back({slotName(entry, slot), e.type, e.shape, slots[entry].back()});
-      }
-    }
-    if (!optimizer.empty()) throwIfError(checkpoint::restore(optimizer, targets));
-    for (int block = 0; block < static_cast<int>(layout.blocks().size()); ++block) {
-      const ps::Block& b = layout.blocks()[block];
-      throwIfError(client_->fill(block, -1, client_->area().subspan(b.offset, b.bytes)));
-      for (int slot = 0; slot < client_->slots() && !optimizer.empty(); ++slot) {
-        std::vector<std::byte> bytes(b.bytes);
-        for (const ps::Piece& piece : b.pieces) {
-          if (slots[piece.entry].empty()) continue;
-          const std::size_t size = sizeOf(layout.entries()[piece.entry].type);
-          std::memcpy(bytes.data() + piece.offset - b.offset,
-                      slots[piece.entry][slot].data() + piece.begin * size, piece.count * size);
-        }
-        throwIfError(client_->fill(block, slot, bytes));
-      }
-    }
-    for (int part = 0; part < static_cast<int>(layout.partitions().size()); ++part) {
-      const ps::Partition& p = layout.partitions()[part];
-      const std::size_t width = layout.entries()[p.entry].width();
-      const std::size_t first = static_cast<std::size_t>(p.begin) * width;
-      const std::size_t count = static_cast<std::size_t>(p.end - p.begin) * width;
-      const torch::Tensor& table = tensors_.tables[p.entry - firstTable()].tensor;
-      throwIfError(client_->fillRows(part, -1, 0, {table.const_data_ptr<float>() + first, count}));
-      for (int slot = 0; slot < client_->slots() && !optimizer.empty(); ++slot) {
-        const auto* values = reinterpret_cast<const float*>(slots[p.entry][slot].data());
-        throwIfError(client_->fillRows(part, slot, 0, {values + first, count}));
-      }
-    }
-    throwIfError(client_->start(step, steps));
-  }
-  valueOrThrow(client_->begin());
-  ++turn_;
 }
 
 void Servers::beginSlice(int slice) {
@@ -240,19 +172,9 @@ void Servers::take(int entry, const torch::Tensor& gradient) {
 
 void Servers::takeRows(int table, const torch::Tensor& gradient) {
   const Parameter& target = tensors_.tables[table];
-  if (!gradient.is_sparse() || gradient.sparse_dim() != 1 ||
-      gradient.scalar_type() != torch::kFloat32 || gradient.sizes() != target.tensor.sizes()) {
-    throw Error(StatusCode::kInvalidArgument,
-                fmt::format("parameter \"{}\" was said to get sparse gradients of rows, but got "
-                            "another one",
-                            target.name));
-  }
-  const torch::Tensor indices = gradient._indices().contiguous();
-  const torch::Tensor values = gradient._values().contiguous();
-  rows_.add(table, *slice_,
-            {indices.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(indices.numel())},
-            {values.const_data_ptr<float>(), static_cast<std::size_t>(values.numel())});
-  if (indices.numel() > 0) present_[firstTable() + table] = 1;
+  const RowGradient rows(target.name, target.tensor, gradient);
+  rows_.add(table, *slice_, rows.rows(), rows.values());
+  if (!rows.rows().empty()) present_[firstTable() + table] = 1;
   seen_[firstTable() + table] = true;
   // Behind the last slice nothing is added: rows travel while backward, or an allreduce, goes on.
   if (*slice_ + 1 == range_.end) pushTable(table);
@@ -385,61 +307,6 @@ void Servers::refreshAll() {
       refresh(table.tensor, torch::arange(first, end, torch::kInt64));
     }
   }
-}
-
-std::int64_t Servers::takeSnapshot() { return valueOrThrow(snapshots_->take()); }
-
-Result<std::shared_ptr<const Servers::Copy>> Servers::readSnapshot() {
-  const auto& layout = client_->layout();
-  auto copy = std::make_shared<Copy>();
-  COLLA_TRY_ASSIGN(const auto steps, snapshots_->steps());
-  const auto whole = [&](int entry, int slot) -> Result<std::span<std::byte>> {
-    const ps::Entry& e = layout.entries()[entry];
-    const std::span<std::byte> bytes = copy->memory.emplace_back(e.bytes());
-    for (const ps::Partition& part : layout.partitionsOf(entry)) {
-      const std::size_t width = e.width();
-      const auto number = static_cast<int>(&part - layout.partitions().data());
-      COLLA_TRY(snapshots_->readRows(
-          number, slot, 0,
-          {reinterpret_cast<float*>(bytes.data()) + static_cast<std::size_t>(part.begin) * width,
-           static_cast<std::size_t>(part.end - part.begin) * width}));
-    }
-    return bytes;
-  };
-  // Blocks hold pieces of several tensors: read once, then dealt out.
-  std::vector<std::vector<std::span<std::byte>>> tensors(layout.entries().size());
-  for (int entry = 0; entry < numbersEntry(); ++entry) {
-    const int slots = entry < firstBuffer() ? client_->slots() : 0;
-    for (int slot = -1; slot < slots; ++slot) {
-      COLLA_TRY_ASSIGN(tensors[entry].emplace_back(), whole(entry, slot));
-    }
-  }
-  for (int block = 0; block < static_cast<int>(layout.blocks().size()); ++block) {
-    const ps::Block& b = layout.blocks()[block];
-    for (int slot = -1; slot < client_->slots(); ++slot) {
-      std::vector<std::byte> bytes(b.bytes);
-      COLLA_TRY(snapshots_->readBlock(block, slot, bytes));
-      for (const ps::Piece& piece : b.pieces) {
-        if (static_cast<std::size_t>(slot + 1) >= tensors[piece.entry].size()) continue;
-        const std::size_t size = sizeOf(layout.entries()[piece.entry].type);
-        std::memcpy(tensors[piece.entry][slot + 1].data() + piece.begin * size,
-                    bytes.data() + piece.offset - b.offset, piece.count * size);
-      }
-    }
-  }
-  for (int entry = 0; entry < numbersEntry(); ++entry) {
-    const ps::Entry& e = layout.entries()[entry];
-    auto& part = entry < firstBuffer() ? copy->parameters : copy->buffers;
-    part.push_back({e.name, e.type, e.shape, tensors[entry][0]});
-    if (entry >= firstBuffer()) continue;
-    auto& step = copy->memory.emplace_back(sizeof(std::int64_t));
-    std::memcpy(step.data(), &steps[entry], sizeof(std::int64_t));
-    copy->optimizer.push_back({e.name + "/step", DataType::kInt64, {}, step});
-    for (int slot = 0; slot < client_->slots(); ++slot) {
-      copy->optimizer.push_back({slotName(entry, slot), e.type, e.shape, tensors[entry][slot + 1]});
-    }
-  }
-  return std::shared_ptr<const Copy>(std::move(copy));
 }
 
 ps::Statistics Servers::statistics() { return valueOrThrow(client_->statistics()); }

@@ -177,7 +177,7 @@ bool Session::saveIsDue(std::int64_t before, std::int64_t step) const {
 }
 
 Outcome Session::evaluate() {
-  return evaluateAll(*replica_, job_, map_, test_, plan_, /*alone=*/!exact());
+  return evaluateAll(*replica_, job_, map_, test_, plan_, /*alone=*/!inStep());
 }
 
 void Session::guard(std::int64_t step, const Outcome& outcome) const {
@@ -220,23 +220,15 @@ Progress Session::progressOf(std::int64_t step, const Outcome& outcome) const {
           .metrics = replica_->model().shown(outcome.metrics)};
 }
 
-// The others go on while this worker has nothing left to do: what it saves and tells last is what
-// they have come to together.
-void Session::awaitOthers(std::int64_t& step) {
-  if (exact()) return;
-  if (records()) step = replica_->servers()->waitForOthers();
-}
-
 // What was dropped, and how stale gradients were.
-void Session::reportServers() {
+void Session::reportServers(Summary& summary) {
   Servers* const servers = replica_->servers();
   if (servers == nullptr) return;
-  if (records() && !exact()) {
+  if (records() && !plan_.policy->exact()) {
+    servers->waitForOthers();  // What they bring last may still be dropped.
     const ps::Statistics statistics = servers->statistics();
-    std::string histogram;
-    for (const auto& [late, count] : statistics.staleness) {
-      histogram += fmt::format("{}{}: {}", histogram.empty() ? "" : ", ", late, count);
-    }
+    if (!inStep()) summary.samples = statistics.samples;
+    const std::string histogram = ps::histogram(statistics.staleness);
     log::info(
         "{} gradients taken, {} dropped; updates between a worker's pull and its push, and "
         "how often: {}",
@@ -280,6 +272,13 @@ Summary Session::run() {
     if (recorder_) recorder_->evaluation(step, replica_->shown(*test));
   };
   const auto begin = SteadyClock::now();
+  // The others go on while this worker has nothing left to do: what it saves and tells last is what
+  // they have come to together.
+  const auto awaitOthers = [&] {
+    if (inStep()) return;
+    if (records()) step = replica_->servers()->waitForOthers();
+    summary.seconds = secondsSince(begin);
+  };
   bool inSection = false;
   while (!done(feed, step) && !summary.interrupted) {
     const double factor = factorAt(schedule, step);
@@ -300,7 +299,8 @@ Summary Session::run() {
     }
     const data::Position position = feed.position();
     const std::int64_t samples = feed.samples();
-    const double start = secondsSince(begin);
+    // Where the others go on while this worker evaluates or saves, that is time of training.
+    const double start = inStep() ? secondsSince(begin) : summary.seconds;
     const Outcome outcome =
         replica_->step(feed.batch(), samples, next, factor, Interrupt::requested());
     const double end = secondsSince(begin);
@@ -310,7 +310,7 @@ Summary Session::run() {
     guard(step, outcome);
     mean.add(outcome);
     summary.seconds += end - start;
-    summary.samples += static_cast<std::int64_t>(outcome.samples);
+    summary.samples += static_cast<std::int64_t>(outcome.trained);
     summary.interrupted = outcome.stop;
     if (recorder_) {
       const std::int64_t ready = plan_.options.steps ? step : position.batch + 1;
@@ -324,9 +324,9 @@ Summary Session::run() {
     const bool last = done(feed, step);
     const bool due =
         options.evalEvery > 0 ? before / options.evalEvery != step / options.evalEvery : ends;
-    if (last && !summary.interrupted) awaitOthers(step);
+    if (last && !summary.interrupted) awaitOthers();
     // Where workers don't go in step, worker 0 evaluates for all.
-    const bool evaluates = test_ && (exact() || records());
+    const bool evaluates = test_ && (inStep() || records());
     if (evaluates && (due || last) && !summary.interrupted) evaluateNow();
     if (ends) {
       if (recorder_) {
@@ -338,13 +338,13 @@ Summary Session::run() {
     }
     if (saveIsDue(before, step)) save(step);
   }
-  if (summary.interrupted) awaitOthers(step);
+  if (summary.interrupted) awaitOthers();
   save(step);
   if (saver_) throwIfError(saver_->finish());
   if (replica_->servers() != nullptr && records() && !task_.hooks.empty()) {
     replica_->servers()->refreshAll();  // Hooks get a whole model.
   }
-  reportServers();
+  reportServers(summary);
 
   summary.steps = step - first_;
   summary.train = progressOf(step, mean.value());

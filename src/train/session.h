@@ -34,8 +34,10 @@ class Session {
 
  private:
   bool records() const { return job_.rank() == 0; }
-  // All workers make every update together.
-  bool exact() const { return !plan_.policy || plan_.policy->exact(); }
+  // No worker goes on without another: an allreduce, or servers that wait for everybody.
+  bool inStep() const {
+    return !plan_.policy || plan_.policy->exact() || plan_.strategy == Strategy::kHybrid;
+  }
   checkpoint::Manifest manifest(std::int64_t step) const;
   void start();
   checkpoint::Loaded load() const;
@@ -48,8 +50,7 @@ class Session {
   bool endsSection(const Feed& feed, std::int64_t before, std::int64_t step) const;
   bool done(const Feed& feed, std::int64_t step) const;
   Progress progressOf(std::int64_t step, const Outcome& outcome) const;
-  void awaitOthers(std::int64_t& step);
-  void reportServers();
+  void reportServers(Summary& summary);
 
   Job& job_;
   const Task& task_;

@@ -120,7 +120,8 @@ TEST_F(AutoBackupTest, WaitsUntilOneIsLateAndTellsIt) {
   auto decisions = policy_->tick(now_ + 50ms);
   ASSERT_THAT(decisions, SizeIs(1));
   EXPECT_THAT(decisions[0].take, ElementsAre(0, 1, 2));
-  EXPECT_THAT(policy_->takeNews(), ElementsAre(HasSubstr("worker 3 is a straggler")));
+  EXPECT_THAT(policy_->takeNews(),
+              ElementsAre(HasSubstr("worker 3 is a straggler: step 9 has waited 50 ms")));
   ++step_;
   // It is not waited for any more.
   for (int worker = 0; worker < 3; ++worker) decisions = policy_->arrived({worker, step_}, now_);
@@ -141,6 +142,37 @@ TEST_F(AutoBackupTest, NeverLeavesMoreThanHalfBehind) {
   for (int i = 0; i < 8; ++i) step();
   EXPECT_THAT(policy_->arrived({0, step_}, now_), IsEmpty());
   EXPECT_EQ(policy_->nextDeadline(), TimePoint::max());
+}
+
+// It has lost half a second once, and is as fast as the others again: it always comes in the middle
+// of their next step, and would be dropped for ever.
+TEST_F(AutoBackupTest, WhoIsFastAgainNeedNotOvertakeTheOthers) {
+  for (int i = 0; i < 8; ++i) step();
+  for (int worker = 0; worker < 3; ++worker) policy_->arrived({worker, step_}, now_);
+  now_ += 50ms;
+  EXPECT_THAT(policy_->tick(now_), SizeIs(1));
+  EXPECT_THAT(policy_->takeNews(), SizeIs(1));
+  const std::int64_t missed = step_++;
+  now_ += 450ms;
+  EXPECT_THAT(policy_->arrived({3, missed}, now_)[0].drop, SizeIs(1));
+  EXPECT_THAT(policy_->takeNews(), IsEmpty());  // That step took it half a second.
+  const std::int64_t begun = step_;
+  now_ += 5ms;
+  std::vector<Decision> decisions;
+  for (int worker = 0; worker < 3; ++worker) decisions = policy_->arrived({worker, step_}, now_);
+  EXPECT_THAT(decisions, SizeIs(1));
+  ++step_;
+  now_ += 5ms;
+  EXPECT_THAT(policy_->arrived({3, begun}, now_)[0].drop, SizeIs(1));
+  EXPECT_THAT(policy_->takeNews(), ElementsAre(HasSubstr("worker 3 keeps pace again")));
+  now_ += 5ms;
+  for (int worker = 0; worker < 3; ++worker) {
+    EXPECT_THAT(policy_->arrived({worker, step_}, now_), IsEmpty());
+  }
+  now_ += 5ms;
+  decisions = policy_->arrived({3, step_}, now_);
+  ASSERT_THAT(decisions, SizeIs(1));
+  EXPECT_THAT(decisions[0].take, ElementsAre(0, 1, 2, 3));
 }
 
 TEST(AsyncPolicyTest, TakesEachAsItComes) {
@@ -211,8 +243,27 @@ TEST(SspPolicyTest, NoStalenessIsSync) {
   EXPECT_THAT(policy->arrived({0, 0}, kStart), IsEmpty());
   const auto decisions = policy->arrived({1, 0}, kStart);
   ASSERT_THAT(decisions, SizeIs(1));
-  EXPECT_TRUE(decisions[0].whole);
   EXPECT_THAT(decisions[0].take, ElementsAre(0, 1));
+}
+
+TEST(SspPolicyTest, NoStalenessGoesOnWithoutALostClock) {
+  const auto policy = makePolicy({.consistency = Consistency::kSsp, .workers = 3}, 0);
+  EXPECT_THAT(policy->arrived({0, 0}, kStart), IsEmpty());
+  EXPECT_THAT(policy->arrived({2, 0}, kStart), IsEmpty());
+  auto decisions = policy->gone(1, false, kStart);
+  ASSERT_TRUE(decisions.ok()) << decisions.status();
+  ASSERT_THAT(*decisions, SizeIs(1));
+  EXPECT_THAT(decisions->at(0).take, ElementsAre(0, 2));
+  EXPECT_FALSE(decisions->at(0).whole);  // Each by its share, as with staleness.
+  EXPECT_TRUE(policy->gone(2, false, kStart).ok());
+  EXPECT_THAT(policy->arrived({0, 1}, kStart), SizeIs(1));
+  EXPECT_FALSE(policy->gone(0, false, kStart).ok());
+}
+
+TEST(StalenessTest, HistogramGroupsWhatIsRare) {
+  EXPECT_EQ(histogram({}), "");
+  EXPECT_EQ(histogram({{0, 5}, {7, 1}, {8, 2}, {15, 1}, {16, 4}, {409, 1}}),
+            "0: 5, 7: 1, 8-15: 3, 16-31: 4, 256-511: 1");
 }
 
 TEST(PolicyOptionsTest, WhatCannotBeIsRefused) {

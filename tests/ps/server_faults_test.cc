@@ -165,6 +165,35 @@ TEST(ServerRefusalTest, NumbersThatAreNotFiniteNeverReachTheParameters) {
   EXPECT_TRUE(crew.servers()[0].ok());
 }
 
+// Worker 1's rows are refused; its next step brings none, and the other worker's are applied.
+TEST(ServerRefusalTest, NothingOfARefusedStepComesBackInTheNext) {
+  Crew crew(Wire::kShared, 2, 1);
+  Declaration declaration =
+      declarationFor({{.name = "table", .kind = Kind::kRows, .shape = {10, 2}}}, 2, 1, 2);
+  declaration.optimizer = Sgd{.lr = 1};
+  crew.run([&](int rank) {
+    auto client = Client::connect(crew.client(rank), declaration);
+    ASSERT_TRUE(client.ok()) << client.status();
+    if (rank == 0) {
+      ASSERT_TRUE((*client)->start(0, std::vector<std::int64_t>{0}).ok());
+    }
+    ASSERT_TRUE((*client)->begin().ok());
+    const collective::Rows rows{{3}, {1, rank == 0 ? 2 : std::numeric_limits<float>::infinity()}};
+    (*client)->pushRows(0, std::span(&rows, 1));
+    if (rank == 1) {
+      EXPECT_THAT(messageOf((*client)->finish({.share = 0.5, .present = {1}}).status()),
+                  AllOf(HasSubstr("\"table\""), HasSubstr("not finite in row 3")));
+    }
+    const std::uint8_t brings = rank == 0 ? 1 : 0;
+    const auto turn = (*client)->finish({.share = 0.5, .present = {brings}});
+    ASSERT_TRUE(turn.ok()) << turn.status();
+    std::vector<float> values(2);
+    ASSERT_TRUE((*client)->pullRows(0, std::vector<std::int64_t>{3}, values).ok());
+    EXPECT_THAT(values, ::testing::ElementsAre(-1, -2));
+    EXPECT_TRUE((*client)->leave().ok());
+  });
+}
+
 TEST(ServerRefusalTest, AStepWithoutItsGradients) {
   Crew crew(Wire::kMessages, 1, 1);
   crew.run([&](int rank) {

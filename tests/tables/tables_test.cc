@@ -45,6 +45,7 @@ TEST(TablesErrorTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(ended.out, HasSubstr("row -1 of table \"rows\""));
   EXPECT_THAT(ended.out, HasSubstr("3 numbers for rows of table \"rows\" that have 2"));
   EXPECT_THAT(ended.out, HasSubstr("\"rows\" is not finite in row 3"));
+  EXPECT_THAT(ended.out, HasSubstr("row 3 has 5 6"));
 }
 
 TEST(TablesErrorTest, ThreadsOfAServer) {

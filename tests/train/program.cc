@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include "colla/trainer.h"
@@ -102,6 +103,19 @@ class TableModel final : public colla::Model {
   std::shared_ptr<Table> net_;
 };
 
+// On rank 1, after a few steps, a gradient that is not finite, of a loss that is.
+struct Poison : torch::nn::Module {
+  Poison() { out = register_module("out", torch::nn::Linear(784, 10)); }
+  torch::Tensor forward(const torch::Tensor& x) {
+    const char* const rank = std::getenv("COLLA_RANK");
+    const bool poisons = rank != nullptr && std::string(rank) == "1" && ++calls > 5;
+    const torch::Tensor logits = out(x.flatten(1));
+    return poisons ? logits + torch::sqrt(out->bias * 0) : logits;
+  }
+  torch::nn::Linear out{nullptr};
+  int calls = 0;
+};
+
 // Never comes to the end of its first step.
 struct Endless : torch::nn::Module {
   Endless() { out = register_module("out", torch::nn::Linear(784, 10)); }
@@ -133,6 +147,8 @@ int main(int argc, char** argv) {
   } else if (model == "full-table") {  // A step touches nearly all rows.
     task.model = [] { return std::make_unique<TableModel>(2); };
     task.optimizer = colla::Adam{.lr = 1e-2};
+  } else if (model == "poison") {
+    task.model = [] { return colla::classifier(std::make_shared<Poison>()); };
   } else if (model == "endless") {
     task.model = [] { return colla::classifier(std::make_shared<Endless>()); };
   } else if (model == "conv") {

@@ -6,6 +6,11 @@
 
 namespace colla::train {
 
+Words joined(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 launch::CollaProcess::Options programOptions() {
   launch::CollaProcess::Options options;
   options.program = COLLA_TRAIN_PROGRAM;
@@ -19,10 +24,9 @@ Ended runProgram(const Words& words) {
 }
 
 Words smallRun(const std::string& model, const std::string& directory, const Words& more) {
-  Words words = {model,     "--threads", "1",       "--slices",         "4",
-                 "--batch", "50",        "--quiet", "--checkpoint-dir", directory};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
+  return joined({model, "--threads", "1", "--slices", "4", "--batch", "50", "--quiet",
+                 "--checkpoint-dir", directory},
+                more);
 }
 
 std::string differencesAt(const std::string& a, const std::string& b, std::int64_t step) {

@@ -17,6 +17,8 @@ struct Ended {
   std::string err;
 };
 
+Words joined(Words words, const Words& more);
+
 // The program with `words`, to its end.
 Ended runProgram(const Words& words);
 // A program under way.

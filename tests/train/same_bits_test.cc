@@ -13,11 +13,6 @@ Words under(const std::string& strategy, int workers) {
   return {"--strategy", strategy, "--np", std::to_string(workers)};
 }
 
-Words joined(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 std::string stateOf(const std::string& directory, int step) {
   const auto source = checkpoint::Source::open(directory + "@" + std::to_string(step));
   EXPECT_TRUE(source.ok()) << source.status();

@@ -1,12 +1,9 @@
-// Strategies with parameter servers: real processes, what they leave, and what they survive.
+// Strategies with parameter servers: real processes, and what they leave and tell.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 
-#include <filesystem>
-#include <optional>
+#include <fstream>
 
-#include "checkpoint/directory.h"
 #include "checkpoint/source.h"
 #include "train/runs.h"
 
@@ -15,12 +12,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Not;
-
-Words joined(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
 
 class ServersTest : public ::testing::Test {
  protected:
@@ -30,6 +21,15 @@ class ServersTest : public ::testing::Test {
     last_ = runProgram(joined(smallRun(model, directory, {"--no-eval"}), words));
     EXPECT_EQ(last_.code, 0) << last_.err;
     return directory;
+  }
+  // The same, and the last line of --json.
+  std::string totalsOf(const std::string& model, const Words& words) {
+    const std::string path = scratch_.at("steps.json");
+    train(model, joined(words, {"--json", path}));
+    std::ifstream file(path);
+    std::string last;
+    for (std::string line; std::getline(file, line);) last = line;
+    return last;
   }
 
   const Scratch scratch_;
@@ -88,7 +88,13 @@ TEST_F(ServersTest, AsyncMakesAsManyUpdatesAsWantedAndTellsTheirStaleness) {
   const std::string directory =
       train("table", {"--strategy", "ps-async", "--np", "3", "--ps", "2", "--steps", "25"});
   EXPECT_THAT(last_.err, HasSubstr("25 gradients taken, 0 dropped"));
+  EXPECT_THAT(last_.err, HasSubstr("and how often: 0: "));
   EXPECT_TRUE(checkpoint::Source::open(directory + "@25").ok());
+}
+
+TEST_F(ServersTest, AsyncRefusesWhatIsTooOld) {
+  train("mlp", {"--strategy", "ps-async", "--np", "3", "--max-staleness", "0", "--steps", "25"});
+  EXPECT_THAT(last_.err, AllOf(HasSubstr("25 gradients taken"), HasSubstr("how often: 0: 25\n")));
 }
 
 TEST_F(ServersTest, AnEpochOfAsyncHasAnUpdateForEveryWorkersShare) {
@@ -98,19 +104,52 @@ TEST_F(ServersTest, AnEpochOfAsyncHasAnUpdateForEveryWorkersShare) {
   EXPECT_TRUE(checkpoint::Source::open(directory + "@50").ok());
 }
 
+// Not worker 0's alone.
+TEST_F(ServersTest, SamplesAreThoseOfAllWorkers) {
+  for (const Words& words : {Words{"--strategy", "ps-async", "--np", "3"},
+                             Words{"--strategy", "ps-ssp", "--staleness", "2", "--np", "2"},
+                             Words{"--strategy", "ps-ssp", "--np", "2"}}) {
+    EXPECT_THAT(totalsOf("mlp", words), HasSubstr("\"samples\":602,"));
+  }
+}
+
 TEST_F(ServersTest, SspHoldsAWorkerBack) {
   train("mlp", {"--strategy", "ps-ssp", "--np", "2", "--staleness", "3", "--steps", "20"});
   EXPECT_THAT(last_.err, HasSubstr("20 gradients taken"));
 }
 
 TEST_F(ServersTest, RequeuedSamplesAreAllTrained) {
-  train("mlp", {"--strategy", "ps-sync", "--np", "3", "--backup", "1", "--requeue-dropped",
-                "--epochs", "2"});
+  const std::string totals = totalsOf("mlp", {"--strategy", "ps-sync", "--np", "3", "--backup", "1",
+                                              "--requeue-dropped", "--epochs", "2"});
   const auto statistics = last_.err.find("gradients taken");
   ASSERT_NE(statistics, std::string::npos) << last_.err;
   // Each of three workers brings each of its 13 batches of two epochs once, however often some were
   // dropped before.
   EXPECT_THAT(last_.err, HasSubstr("78 gradients taken")) << last_.err;
+  EXPECT_THAT(totals, HasSubstr("\"samples\":1204,"));
+}
+
+// In each step all meet for the allreduce, then one comes third to the servers.
+TEST_F(ServersTest, HybridTakesBackupWorkersForItsServers) {
+  const std::string totals =
+      totalsOf("table", {"--strategy", "hybrid", "--np", "3", "--ps", "2", "--backup", "1",
+                         "--clip-norm", "1.5", "--steps", "12"});
+  EXPECT_THAT(last_.err, HasSubstr("24 gradients taken, 12 dropped"));
+  EXPECT_THAT(last_.err, HasSubstr("for step 12: 1 update late"));
+  EXPECT_THAT(totals, HasSubstr("\"samples\":600,"));
+}
+
+// Adam moves rows of which a whole gradient says nothing; of rows it leaves them alone.
+TEST_F(ServersTest, SparseAsDenseIsAnotherOptimizerInEveryStrategyAlike) {
+  const Words run = {"--steps", "6", "--strategy"};
+  const std::string rows = train("table", joined(run, {"single"}));
+  const std::string whole = train("table", joined(run, {"single", "--sparse-as-dense"}));
+  EXPECT_THAT(differencesAt(rows, whole, 6), HasSubstr("table.weight"));
+  for (const std::string strategy : {"allreduce", "ps-sync"}) {
+    const std::string other =
+        train("table", joined(run, {strategy, "--np", "2", "--sparse-as-dense"}));
+    EXPECT_EQ(differencesAt(whole, other, 6), "") << strategy;
+  }
 }
 
 struct AutoCase {
@@ -176,6 +215,8 @@ TEST_F(ServersTest, WhatMakesNoSenseIsRefused) {
               HasSubstr("\"some\""));
   EXPECT_THAT(refused({"--strategy", "ps-sync", "--np", "3", "--replicas-to-aggregate", "4"}),
               HasSubstr("--replicas-to-aggregate is 4"));
+  EXPECT_THAT(refused({"--strategy", "ps-async", "--np", "2", "--sync_replicas"}),
+              HasSubstr("--sync-replicas is for --strategy ps-sync, not ps-async"));
 }
 
 TEST_F(ServersTest, HybridWithoutATableSaysSo) {
@@ -185,104 +226,12 @@ TEST_F(ServersTest, HybridWithoutATableSaysSo) {
   EXPECT_THAT(ended.err, HasSubstr("no table with sparse gradients"));
 }
 
-// A run under way, with a checkpoint every five updates.
-class ServerFaultsTest : public ServersTest {
- protected:
-  void begin(const Words& words) {
-    process_.emplace(
-        smallRun("mlp", run_,
-                 joined({"--no-eval", "--steps", "1000000", "--save-every", "5"}, words)),
-        programOptions());
-  }
-  std::int64_t saved() const {
-    const auto steps = checkpoint::Directory(run_ + "/checkpoints").list();
-    return steps.ok() && !steps->empty() ? steps->back() : -1;
-  }
-  bool reaches(std::int64_t step) {
-    return launch::eventually([&] { return saved() >= step; });
-  }
-  // What Ctrl-C leaves: an exit code of 130, a checkpoint, no process.
-  void interrupt() {
-    ASSERT_EQ(kill(process_->pid(), SIGINT), 0);
-    EXPECT_EQ(process_->wait(), 128 + SIGINT) << process_->err();
-    EXPECT_TRUE(launch::eventually([&] { return process_->gone(); }));
-    EXPECT_TRUE(checkpoint::Directory(run_ + "/checkpoints").loadNewest().ok());
-  }
-
-  const std::string run_ = scratch_.at("run");
-  std::optional<launch::CollaProcess> process_;
-};
-
-TEST_F(ServerFaultsTest, AKilledServerIsNamedAndLosesNothingThatWasSaved) {
-  begin({"--strategy", "ps-sync", "--np", "2", "--ps", "2"});
-  ASSERT_TRUE(reaches(10)) << process_->err();
-  ASSERT_EQ(kill(process_->member("ps", 1), SIGKILL), 0);
-  const auto killed = std::chrono::steady_clock::now();
-  EXPECT_EQ(process_->wait(), 128 + SIGKILL) << process_->err();
-  EXPECT_LT(std::chrono::steady_clock::now() - killed, std::chrono::seconds(10));
-  EXPECT_THAT(process_->err(), HasSubstr("ps 1"));
-  EXPECT_TRUE(launch::eventually([&] { return process_->gone(); }));
-  const std::int64_t step = saved();
-  const Ended resumed =
-      runProgram(smallRun("mlp", run_,
-                          {"--no-eval", "--resume", "--steps", std::to_string(step + 3),
-                           "--strategy", "ps-sync", "--np", "2"}));
-  EXPECT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_EQ(saved(), step + 3);
-}
-
-TEST_F(ServerFaultsTest, AKilledWorkerEndsASyncRunWithItsName) {
-  begin({"--strategy", "ps-sync", "--np", "2"});
-  ASSERT_TRUE(reaches(10)) << process_->err();
-  ASSERT_EQ(kill(process_->worker(1), SIGKILL), 0);
-  EXPECT_EQ(process_->wait(), 128 + SIGKILL) << process_->err();
-  EXPECT_THAT(process_->err(), HasSubstr("worker 1"));
-}
-
-TEST_F(ServerFaultsTest, OthersGoOnWithoutAKilledWorker) {
-  for (const Words& words : {Words{"--strategy", "ps-async", "--np", "3"},
-                             Words{"--strategy", "ps-ssp", "--np", "3", "--staleness", "4"},
-                             Words{"--strategy", "ps-sync", "--np", "3", "--backup", "1"}}) {
-    std::filesystem::remove_all(run_);
-    begin(words);
-    ASSERT_TRUE(reaches(10)) << process_->err();
-    ASSERT_EQ(kill(process_->worker(2), SIGKILL), 0);
-    ASSERT_TRUE(reaches(saved() + 50)) << process_->err();
-    interrupt();
-    EXPECT_THAT(process_->err(), HasSubstr("worker 2")) << words[1];
-    process_.reset();
-  }
-}
-
-TEST_F(ServerFaultsTest, AStoppedWorkerHoldsUpNobodyUnderBackup) {
-  begin({"--strategy", "ps-sync", "--np", "3", "--backup", "1"});
-  ASSERT_TRUE(reaches(10)) << process_->err();
-  const pid_t worker = process_->worker(2);
-  ASSERT_EQ(kill(worker, SIGSTOP), 0);
-  const bool wentOn = reaches(saved() + 50);
-  kill(worker, SIGCONT);
-  ASSERT_TRUE(wentOn) << process_->err();
-  // It is told what it missed, and takes part again.
-  EXPECT_TRUE(launch::eventually([&] {
-    return process_->err().find("dropped the gradients of rank 2") != std::string::npos;
-  })) << process_->err();
-  interrupt();
-}
-
-TEST_F(ServerFaultsTest, InterruptSavesAndLeaves) {
-  for (const char* strategy : {"ps-sync", "ps-async"}) {
-    std::filesystem::remove_all(run_);
-    begin({"--strategy", strategy, "--np", "2"});
-    ASSERT_TRUE(reaches(5)) << process_->err();
-    interrupt();
-    process_.reset();
-  }
-}
-
 TEST_F(ServersTest, TensorFlowsNamesWork) {
   train("mlp", {"--strategy", "ps-sync", "--total_num_replicas", "3", "--replicas_to_aggregate",
                 "2", "--steps", "6"});
   EXPECT_THAT(last_.err, HasSubstr("3 workers"));
+  train("mlp", {"--sync_replicas", "--np", "2", "--steps", "2"});
+  EXPECT_THAT(last_.err, HasSubstr("strategy ps-sync, 2 workers, 1 server"));
 }
 
 }  // namespace
