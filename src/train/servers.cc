@@ -444,6 +444,6 @@ Result<std::shared_ptr<const Servers::Copy>> Servers::readSnapshot() {
 
 ps::Statistics Servers::statistics() { return valueOrThrow(client_->statistics()); }
 
-void Servers::leave() { throwIfError(client_->leave()); }
+void Servers::leave(bool again) { throwIfError(client_->leave(again)); }
 
 }  // namespace colla::train
