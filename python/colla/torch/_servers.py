@@ -16,6 +16,14 @@ from colla.torch.optimizer import _Distributed, _GradientOptimizer, _Params
 
 STRATEGIES = ("allreduce", "ps-sync", "ps-async", "ps-ssp", "hybrid")
 
+# The strategies that each of ServerOptions is for.
+_USED_BY: Mapping[str, tuple[str, ...]] = {
+    "backup": ("ps-sync", "hybrid"),
+    "max_staleness": ("ps-async",),
+    "staleness": ("ps-ssp",),
+    "partitions": STRATEGIES[1:],
+}
+
 _ADAM: Mapping[str, str] = {"lr": "lr", "eps": "epsilon", "weight_decay": "weight_decay", "amsgrad": "amsgrad"}
 
 # What servers can run, with Colla's names for torch's options: colla/optimizer.h.
@@ -49,6 +57,15 @@ class ServerOptions:
     max_staleness: int | None = None
     staleness: int = 0
     partitions: int = 0
+
+    def check(self, strategy: str) -> None:
+        """Raises ValueError for what `strategy` has no use for."""
+        for field in dataclasses.fields(self):
+            if getattr(self, field.name) != field.default and strategy not in _USED_BY[field.name]:
+                raise ValueError(
+                    f"ServerOptions({field.name}={getattr(self, field.name)}) is for strategy"
+                    f" {' or '.join(_USED_BY[field.name])}, not {strategy}"
+                )
 
 
 class Served(NamedTuple):
