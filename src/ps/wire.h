@@ -69,11 +69,12 @@ struct Answer {
   std::uint8_t stop = 0;     // Some worker would like to end.
   std::uint8_t dropped = 0;  // The gradients that it answers were.
   std::uint8_t padding[5] = {};
-  std::int64_t step = 0;    // Updates made.
-  std::int64_t late = 0;    // How old the gradients were when they were taken.
-  std::int64_t behind = 0;  // Steps that the slowest worker was behind this one.
-  double scale = 1;         // What clipping multiplied the last update's gradients by.
-  std::uint64_t bytes = 0;  // Of the payload, or of the text of an error.
+  std::int64_t step = 0;     // Updates made.
+  std::int64_t late = 0;     // How old the gradients were when they were taken.
+  std::int64_t behind = 0;   // Steps that the slowest worker was behind this one.
+  double scale = 1;          // What clipping multiplied the last update's gradients by.
+  std::int64_t samples = 0;  // Of all gradients taken so far.
+  std::uint64_t bytes = 0;   // Of the payload, or of the text of an error.
 };
 
 // Messages of one ask and its answer.
@@ -104,7 +105,8 @@ Result<Declaration> decodeDeclaration(std::string_view text);
 
 // A worker's last word of a step.
 struct Finish {
-  double share = 1;   // Of the global batch's samples.
+  double share = 1;  // Of the global batch's samples.
+  std::int64_t samples = 0;
   double factor = 1;  // Of the learning rate.
   bool empty = false;
   bool stop = false;
@@ -128,6 +130,7 @@ Result<Order> decodeOrder(std::span<const std::byte> bytes);
 struct Statistics {
   std::int64_t taken = 0;
   std::int64_t dropped = 0;
+  std::int64_t samples = 0;  // Of those that were taken.
   Staleness staleness;
 };
 std::vector<std::byte> encode(const Statistics& statistics);

@@ -63,7 +63,7 @@ def train(run_ranks, tmp_path):
         out = tmp_path / name
         out.mkdir()
         script = SCRIPT.replace("OPTIMIZER", optimizer).replace("SPARSE", str(sparse))
-        done = run_ranks(script, flags=("--env", f"OUT={out}", *flags))
+        done = run_ranks(script, timeout=400, flags=("--env", f"OUT={out}", *flags))
         assert done.returncode == 0, done.stdout + done.stderr
         assert done.stdout.count("done") == 2
         return out
@@ -156,6 +156,6 @@ print("done")
 
 @pytest.mark.parametrize("strategy", ["ps-async", "ps-ssp"])
 def test_saved_is_of_one_step_while_others_go_on(run_ranks, tmp_path, strategy):
-    done = run_ranks(RACE, flags=("--env", f"OUT={tmp_path}/saved", "--strategy", strategy, "--ps", "2"))
+    done = run_ranks(RACE, timeout=400, flags=("--env", f"OUT={tmp_path}/saved", "--strategy", strategy, "--ps", "2"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("done") == 2
