@@ -105,6 +105,19 @@ Told gatherHosts(::c10d::Store& store, int size, std::chrono::milliseconds timeo
   return told;
 }
 
+// Rank 0 tells when everybody has come; so where it does not, it knows more than the others.
+void awaitMeeting(::c10d::Store& store, int size, std::chrono::milliseconds timeout) {
+  try {
+    store.wait({kMeetingKey}, timeout);
+  } catch (const std::exception& error) {
+    TORCH_CHECK_WITH(
+        DistStoreError, false,
+        fmt::format("colla: rank 0 did not say within {} ms where a group of {} meets: "
+                    "it, or somebody it waits for, did not come ({})",
+                    timeout.count(), size, error.what()));
+  }
+}
+
 std::string secretOfCollaRun() {
   const char* const secret = std::getenv("COLLA_SECRET");
   return secret == nullptr ? "" : secret;
@@ -195,7 +208,7 @@ Result<std::unique_ptr<Job>> join(::c10d::Store& store, int rank, int size,
     if (!made.ok()) agreed.error = made.status().message();
     store.set(kMeetingKey, toBytes(agreed.text()));
   } else {
-    store.wait({kMeetingKey}, timeout);
+    awaitMeeting(store, size, timeout);
     agreed = Plan::parse(toText(store.get(kMeetingKey)));
   }
   if (!agreed.error.empty()) return {StatusCode::kInvalidArgument, agreed.error};

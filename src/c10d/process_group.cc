@@ -68,16 +68,14 @@ c10::intrusive_ptr<::c10d::Backend> ProcessGroup::split(
     const c10::intrusive_ptr<Options>& options) {
   const auto it = std::ranges::find(ranks, rank_);
   if (it == ranks.end()) return nullptr;
-  return c10::make_intrusive<ProcessGroup>(store, static_cast<int>(it - ranks.begin()),
-                                           static_cast<int>(ranks.size()),
-                                           options ? options->timeout : options_->timeout);
+  return makeGroup(store, static_cast<int>(it - ranks.begin()), static_cast<int>(ranks.size()),
+                   options ? options->timeout : options_->timeout);
 }
 
 c10::intrusive_ptr<::c10d::Backend> ProcessGroup::merge(
     const c10::intrusive_ptr<::c10d::Store>& store, const c10::intrusive_ptr<Options>& options,
     const int& rank, const int& size) {
-  return c10::make_intrusive<ProcessGroup>(store, rank, size,
-                                           options ? options->timeout : options_->timeout);
+  return makeGroup(store, rank, size, options ? options->timeout : options_->timeout);
 }
 
 Job& ProcessGroup::job() {

@@ -43,7 +43,10 @@ class ProcessGroup : public ::c10d::Backend {
   ~ProcessGroup() override;
 
   const std::string getBackendName() const override { return kName; }
-  c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
+  // A copy: torch writes another group's timeout into it when it splits this one.
+  c10::intrusive_ptr<Options> getBackendOptions() override {
+    return c10::make_intrusive<Options>(*options_);
+  }
   void setTimeout(std::chrono::milliseconds timeout) override { options_->timeout = timeout; }
   bool supportsSplitting() const override { return true; }
   c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<::c10d::Store>& store,
@@ -109,6 +112,13 @@ class ProcessGroup : public ::c10d::Backend {
 
  private:
   using Operation = std::function<Status(Group& group)>;
+
+  // Another group, of the same class as this one.
+  virtual c10::intrusive_ptr<Backend> makeGroup(const c10::intrusive_ptr<::c10d::Store>& store,
+                                                int rank, int size,
+                                                std::chrono::milliseconds timeout) const {
+    return c10::make_intrusive<ProcessGroup>(store, rank, size, timeout);
+  }
 
   // One collective: `operation` is carried out now, or behind what is under way if `async`.
   WorkPtr run(Title title, std::optional<Tensors> inputs, Work::Outputs outputs, bool async,

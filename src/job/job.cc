@@ -14,6 +14,7 @@
 #include "job/connect.h"
 #include "job/cpu.h"
 #include "job/environment.h"
+#include "job/freed_memory.h"
 #include "job/open_store.h"
 #include "rendezvous/secret.h"
 #include "transport/inproc/transport.h"
@@ -134,6 +135,8 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions, job::Meetin
   COLLA_TRY_ASSIGN(state->threads, place.role == Role::kServer ? serverThreadsOf(config, place)
                                                                : threadsOf(config, place));
   state->timeout = config.seconds("collective_timeout");
+  // Who has libtorch trains.
+  if (!jobOptions.torchVersion.empty()) COLLA_TRY(job::keepFreedMemory(config));
   const rendezvous::MemberId id{place.role, place.rank};
   log::setLevel(level);
   if (!place.alone()) {
@@ -183,6 +186,7 @@ Result<std::vector<std::unique_ptr<Job>>> Job::inThreads(int workers,
     return {StatusCode::kInvalidArgument,
             fmt::format("a job has at least one worker, not {}", workers)};
   }
+  if (!jobOptions.torchVersion.empty()) COLLA_TRY(job::keepFreedMemory(config));
   log::setLevel(level);
   place.size = place.localSize = workers;
 

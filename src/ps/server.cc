@@ -46,7 +46,7 @@ Status Server::run() {
   }
   // Another server may still wait for the last worker's good-bye: it need not miss this one.
   for (const auto& inbox : inboxes_) {
-    if (inbox->channel() != kServerChannel || !failure_.empty() || again_) continue;
+    if (inbox->channel() != serverChannel() || !failure_.empty() || again_) continue;
     tell(inbox->peer() - options_.workers, {.topic = Topic::kLeave});
   }
   outbox_.flush(Deadline::after(kLastWords));
@@ -64,7 +64,7 @@ void Server::listen() {
   for (int server = 0; server < options_.servers; ++server) {
     // The others talk to the first, and it to them.
     if (server != options_.rank && (first() || server == 0)) {
-      open(peerOfServer(server), kServerChannel);
+      open(peerOfServer(server), serverChannel());
     }
   }
 }
@@ -78,7 +78,7 @@ void Server::take(Inbox& inbox) {
     if (!next.ok()) return lost(inbox.peer(), next.status());
     if (!next->has_value()) return;
     Asked asked = **std::move(next);
-    const Status status = inbox.channel() == kServerChannel ? handleServer(asked) : handle(asked);
+    const Status status = inbox.channel() == serverChannel() ? handleServer(asked) : handle(asked);
     if (!status.ok()) refuse(asked, status);
   }
 }

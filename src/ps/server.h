@@ -39,6 +39,9 @@ struct ServerOptions {
   std::chrono::milliseconds timeout{300'000};  // For a step that waits for a worker.
   int threads = 1;                             // To compute with; bits don't depend on it.
   std::size_t worthSharing = Team::kWorthSharing;
+  // How many servers this process has been before (again()). What those before left unread of each
+  // other is not for this one.
+  std::uint32_t life = 0;
 };
 
 class Server {
@@ -64,6 +67,8 @@ class Server {
   bool first() const { return options_.rank == 0; }
   bool declared() const { return shard_ != nullptr; }
   int peerOfServer(int server) const { return options_.workers + server; }
+  // The last of the channels in ps/wire.h, and one more for each life.
+  std::uint32_t serverChannel() const { return kServerChannel + options_.life; }
   const std::string& nameOf(int peer) const { return options_.names[peer]; }
 
   // server.cc: what comes in.

@@ -67,9 +67,9 @@ void Server::fail(const std::string& why) {
 void Server::tell(int server, Ask ask, std::vector<std::byte> payload) {
   const std::uint32_t sequence = serverSequences_[server]++;
   ask.bytes = payload.size();
-  outbox_.send(peerOfServer(server), envelopeOf(kServerChannel, sequence, kAskStep), bytesOf(ask));
+  outbox_.send(peerOfServer(server), envelopeOf(serverChannel(), sequence, kAskStep), bytesOf(ask));
   if (payload.empty()) return;
-  outbox_.send(peerOfServer(server), envelopeOf(kServerChannel, sequence, kPayloadStep),
+  outbox_.send(peerOfServer(server), envelopeOf(serverChannel(), sequence, kPayloadStep),
                std::move(payload));
 }
 

@@ -18,6 +18,13 @@ class PythonProcessGroup final : public c10d::ProcessGroup {
     const py::gil_scoped_release released;
     shutdown();
   }
+
+ private:
+  c10::intrusive_ptr<Backend> makeGroup(const c10::intrusive_ptr<::c10d::Store>& store, int rank,
+                                        int size,
+                                        std::chrono::milliseconds timeout) const override {
+    return c10::make_intrusive<PythonProcessGroup>(store, rank, size, timeout);
+  }
 };
 
 }  // namespace

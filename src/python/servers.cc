@@ -8,10 +8,12 @@
 
 #include "colla/error.h"
 #include "colla/slices.h"
+#include "optim/update_rule.h"
 #include "python/bind.h"
 #include "python/job.h"
 #include "python/raise.h"
 #include "train/run_plan.h"
+#include "train/torch_state.h"
 
 namespace colla::python {
 namespace {
@@ -42,6 +44,16 @@ Result<ps::PolicyOptions> policyOf(const Choice& choice, int workers) {
   return train::policyOf(*strategy, servers, workers);
 }
 
+// What the optimizer keeps for each parameter beside the count of its steps, and what that starts
+// as.
+std::vector<std::pair<std::string, double>> slotsOf(const Choice& choice) {
+  const auto rule =
+      valueOrRaise(optim::UpdateRule::make(valueOrRaise(parseOptimizer(choice.optimizer))));
+  std::vector<std::pair<std::string, double>> slots;
+  for (const optim::Slot& slot : rule.slots()) slots.emplace_back(slot.name, slot.initial);
+  return slots;
+}
+
 std::vector<train::Parameter> named(const std::vector<std::string>& names, const Tensors& tensors,
                                     std::size_t first) {
   std::vector<train::Parameter> parameters;
@@ -54,9 +66,10 @@ std::vector<train::Parameter> named(const std::vector<std::string>& names, const
 // One backward pass of each worker is one slice.
 class PythonServers {
  public:
-  // `names` are of `parameters`, then of `tables`; gradients are given by those numbers.
+  // `names` are of `parameters`, then of `tables`; gradients are given by those numbers. `state` is
+  // that of an optimizer that goes on, all of it, sorted by name, or empty; rank 0's counts.
   PythonServers(PythonJob& job, const std::vector<std::string>& names, const Tensors& parameters,
-                const Tensors& tables, const Choice& choice)
+                const Tensors& tables, const Choice& choice, const train::NamedTensors& state)
       : job_(job.job()), parameters_(parameters) {
     if (job_.servers() == 0) {
       raise({StatusCode::kInvalidArgument,
@@ -75,7 +88,7 @@ class PythonServers {
     const SliceMap map = valueOrRaise(SliceMap::even(job_.size(), job_.size()));
     run([&] {
       servers_ = std::make_unique<train::Servers>(job_, map, std::move(tensors), plan);
-      servers_->start(0, {});
+      servers_->start(0, train::viewsOf(state));
       servers_->beginSlice(job_.rank());
     });
   }
@@ -105,12 +118,24 @@ class PythonServers {
   void refreshAll() {
     run([&] { servers_->refreshAll(); });
   }
-  void leave() {
-    run([&] { servers_->leave(); });
+
+  // What the servers hold at one step: parameters, and the optimizer's state. For rank 0.
+  std::pair<train::NamedTensors, train::NamedTensors> snapshot() {
+    std::pair<train::NamedTensors, train::NamedTensors> tensors;
+    run([&] {
+      servers_->takeSnapshot();
+      const auto copy = valueOrThrow(servers_->readSnapshot());
+      tensors = {train::tensorsOf(copy->parameters), train::tensorsOf(copy->optimizer)};
+    });
+    return tensors;
+  }
+
+  // Says good-bye; the servers wait for other parameters (`again`), or end.
+  void leave(bool again) {
+    run([&] { servers_->leave(again); });
     moveOut();
   }
 
- private:
   // Models outlive their servers, whose memory the parameters are in.
   void moveOut() {
     const torch::NoGradGuard noGrad;
@@ -118,6 +143,7 @@ class PythonServers {
     parameters_.clear();
   }
 
+ private:
   template <typename Action>
   void run(const Action& action) {
     Status status;
@@ -145,17 +171,20 @@ void bindServers(py::module_& module) {
           py::init<std::string, std::string, int, std::optional<std::int64_t>, std::int64_t, int>(),
           py::arg("strategy"), py::arg("optimizer"), py::arg("backup") = 0,
           py::arg("max_staleness") = py::none(), py::arg("staleness") = 0,
-          py::arg("partitions") = 0);
+          py::arg("partitions") = 0)
+      .def("slots", &slotsOf);
   py::class_<PythonServers>(module, "Servers")
       .def(py::init<PythonJob&, const std::vector<std::string>&, const Tensors&, const Tensors&,
-                    const Choice&>(),
+                    const Choice&, const train::NamedTensors&>(),
            py::arg("job"), py::arg("names"), py::arg("parameters"), py::arg("tables"),
-           py::arg("choice"), py::keep_alive<1, 2>())
+           py::arg("choice"), py::arg("state"), py::keep_alive<1, 2>())
       .def("give", &PythonServers::give, py::arg("number"), py::arg("gradient"))
       .def("step", &PythonServers::step, py::arg("factor") = 1.0)
       .def("refresh", &PythonServers::refresh, py::arg("table"), py::arg("rows"))
       .def("refresh_all", &PythonServers::refreshAll)
-      .def("leave", &PythonServers::leave);
+      .def("snapshot", &PythonServers::snapshot)
+      .def("move_out", &PythonServers::moveOut)
+      .def("leave", &PythonServers::leave, py::arg("again") = false);
 }
 
 }  // namespace colla::python

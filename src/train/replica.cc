@@ -2,11 +2,9 @@
 
 #include <ATen/autocast_mode.h>
 #include <fmt/format.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <mutex>
 #include <utility>
 
@@ -58,22 +56,11 @@ bool allFinite(const torch::Tensor& tensor) {
          torch::isfinite(tensor.is_sparse() ? tensor._values() : tensor).all().item<bool>();
 }
 
-// A step frees all that it took, and the next one takes it again: glibc would give it back to the
-// kernel in between, and every page of it would cost a fault in every step.
-void keepFreedMemory() {
-#ifdef __GLIBC__
-  constexpr int kMost = std::numeric_limits<int>::max();
-  mallopt(M_TRIM_THRESHOLD, kMost);
-  mallopt(M_MMAP_THRESHOLD, kMost);
-#endif
-}
-
 }  // namespace
 
 Replica::Replica(Job& job, const SliceMap& map, const MakeModel& make, const Optimizer& optimizer,
                  const ReplicaOptions& options)
     : job_(job), map_(map), options_(options) {
-  keepFreedMemory();
   at::set_num_threads(job.threads());
   {
     // Replicas in threads make their models one after another: the generator is the process's.

@@ -311,6 +311,6 @@ void Servers::refreshAll() {
 
 ps::Statistics Servers::statistics() { return valueOrThrow(client_->statistics()); }
 
-void Servers::leave() { throwIfError(client_->leave()); }
+void Servers::leave(bool again) { throwIfError(client_->leave(again)); }
 
 }  // namespace colla::train

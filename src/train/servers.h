@@ -95,8 +95,9 @@ class Servers final : public RowSource {
   Result<std::shared_ptr<const Copy>> readSnapshot();
 
   ps::Statistics statistics();
-  // Says good-bye to the servers, which end when every worker has.
-  void leave();
+  // Says good-bye to the servers, which end when every worker has, or (`again`) wait for the
+  // workers' next Servers.
+  void leave(bool again = false);
 
  private:
   void moveIn(const torch::Tensor& tensor, int entry);

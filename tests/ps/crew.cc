@@ -28,15 +28,20 @@ void Crew::run(const std::function<void(int)>& body) {
   std::vector<std::thread> threads;
   for (int server = 0; server < static_cast<int>(statuses_.size()); ++server) {
     threads.emplace_back([this, server] {
-      Server running({.transport = transports_[workers_ + server].get(),
-                      .rank = server,
-                      .servers = static_cast<int>(statuses_.size()),
-                      .workers = workers_,
-                      .names = names_,
-                      .timeout = timeout_,
-                      .threads = serverThreads_,
-                      .worthSharing = 0});
-      statuses_[server] = running.run();
+      bool again = true;
+      for (std::uint32_t life = 0; again; ++life) {
+        Server running({.transport = transports_[workers_ + server].get(),
+                        .rank = server,
+                        .servers = static_cast<int>(statuses_.size()),
+                        .workers = workers_,
+                        .names = names_,
+                        .timeout = timeout_,
+                        .threads = serverThreads_,
+                        .worthSharing = 0,
+                        .life = life});
+        statuses_[server] = running.run();
+        again = running.again();
+      }
     });
   }
   for (int rank = 0; rank < workers_; ++rank) threads.emplace_back(body, rank);

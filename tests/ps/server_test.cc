@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <cstring>
 #include <future>
 #include <latch>
@@ -479,6 +480,44 @@ TEST(AsyncTest, AppliesAsTheyComeAndCountsStaleness) {
     EXPECT_TRUE((*client)->leave().ok());
     if (rank == 0) first.set_value();
   });
+}
+
+// Servers end as soon as the last worker has left, so what one has told another may stay unread.
+TEST(SspTest, ServersThatServeAgainKnowNothingOfBefore) {
+  constexpr int kLives = 20;
+  Crew crew(Wire::kShared, 2, 2);
+  Declaration declaration =
+      declarationFor({{.name = "a", .shape = {4}}, {.name = "b", .shape = {4}}}, 2, 2, 2);
+  declaration.optimizer = Sgd{.lr = 1};
+  declaration.policy.consistency = Consistency::kSsp;
+  declaration.policy.staleness = 1;
+  std::barrier together(2);
+  crew.run([&](int rank) {
+    for (int life = 0; life < kLives; ++life) {
+      const auto client = Client::connect(crew.client(rank), declaration);
+      ASSERT_TRUE(client.ok()) << client.status();
+      const auto blocks = (*client)->layout().blocks();
+      if (rank == 0) {
+        for (int block = 0; block < static_cast<int>(blocks.size()); ++block) {
+          const std::vector<std::byte> zeros(blocks[block].bytes);
+          ASSERT_TRUE((*client)->fill(block, -1, zeros).ok());
+        }
+        ASSERT_TRUE((*client)->start(0, std::vector<std::int64_t>{0, 0}).ok());
+      }
+      ASSERT_TRUE((*client)->begin().ok());
+      // Each life has more to say than the one before, and so would come to what that left.
+      for (int step = 0; step < 4 + 2 * life; ++step) {
+        for (int block = 0; block < static_cast<int>(blocks.size()); ++block) {
+          (*client)->push(block);
+        }
+        const auto turn = (*client)->finish({.share = 0.5, .present = {1, 1}});
+        ASSERT_TRUE(turn.ok()) << "life " << life << ", step " << step << ": " << turn.status();
+      }
+      ASSERT_TRUE((*client)->leave(/*again=*/life + 1 < kLives).ok());
+      together.arrive_and_wait();
+    }
+  });
+  for (const Status& status : crew.servers()) EXPECT_TRUE(status.ok()) << status;
 }
 
 }  // namespace

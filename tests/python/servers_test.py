@@ -107,3 +107,39 @@ def test_unknown_optimizers_are_refused(run_ranks):
     done = run_ranks(script, flags=("--env", "OUT=.", "--strategy", "ps-sync"))
     assert done.returncode != 0
     assert "servers can't run Rprop" in done.stderr
+
+
+def test_options_that_a_strategy_does_not_use_are_refused(run_ranks):
+    script = """
+import sys
+import torch
+import colla.torch as hvd
+
+hvd.init()
+model = torch.nn.Linear(2, 2)
+for strategy, option, value, used in (
+    ("ps-sync", "staleness", 3, "ps-ssp"),
+    ("ps-sync", "max_staleness", 0, "ps-async"),
+    ("hybrid", "staleness", 3, "ps-ssp"),
+    ("ps-async", "backup", 1, "ps-sync or hybrid"),
+    ("ps-ssp", "max_staleness", 4, "ps-async"),
+    ("allreduce", "partitions", 2, "ps-sync or ps-async or ps-ssp or hybrid"),
+):
+    try:
+        hvd.DistributedOptimizer(
+            torch.optim.SGD(model.parameters(), lr=1),
+            strategy=strategy,
+            server_options=hvd.ServerOptions(**{option: value}),
+        )
+        sys.exit(f"{option} was taken")
+    except ValueError as error:
+        assert str(error) == f"ServerOptions({option}={value}) is for strategy {used}, not {strategy}", error
+for strategy, option in (("ps-ssp", "staleness"), ("ps-async", "max_staleness"), ("hybrid", "partitions")):
+    hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=1), strategy=strategy, server_options=hvd.ServerOptions(**{option: 1})
+    )
+print("done")
+"""
+    done = run_ranks(script, 1)
+    assert done.returncode == 0, done.stderr
+    assert "done" in done.stdout

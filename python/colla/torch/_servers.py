@@ -6,7 +6,7 @@ is known after the first backward pass, so a rank meets the servers in its first
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -15,6 +15,14 @@ from colla.torch import _world, ops
 from colla.torch.optimizer import _Distributed, _GradientOptimizer, _Params
 
 STRATEGIES = ("allreduce", "ps-sync", "ps-async", "ps-ssp", "hybrid")
+
+# The strategies that each of ServerOptions is for.
+_USED_BY: Mapping[str, tuple[str, ...]] = {
+    "backup": ("ps-sync", "hybrid"),
+    "max_staleness": ("ps-async",),
+    "staleness": ("ps-ssp",),
+    "partitions": STRATEGIES[1:],
+}
 
 _ADAM: Mapping[str, str] = {"lr": "lr", "eps": "epsilon", "weight_decay": "weight_decay", "amsgrad": "amsgrad"}
 
@@ -50,8 +58,25 @@ class ServerOptions:
     staleness: int = 0
     partitions: int = 0
 
+    def check(self, strategy: str) -> None:
+        """Raises ValueError for what `strategy` has no use for."""
+        for field in dataclasses.fields(self):
+            if getattr(self, field.name) != field.default and strategy not in _USED_BY[field.name]:
+                raise ValueError(
+                    f"ServerOptions({field.name}={getattr(self, field.name)}) is for strategy"
+                    f" {' or '.join(_USED_BY[field.name])}, not {strategy}"
+                )
 
-def optimizer_text(optimizer: torch.optim.Optimizer) -> str:
+
+class Served(NamedTuple):
+    """What the servers hold of a parameter."""
+
+    value: torch.Tensor
+    state: dict[str, torch.Tensor]
+    """The optimizer's, by torch's names; ``step`` is the number of its updates."""
+
+
+def optimizer_text(optimizer: torch.optim.Optimizer, lr: float) -> str:
     """What servers are to run, as Colla writes it: ``sgd lr=0.1 momentum=0.9 …``."""
     wrapped: type[torch.optim.Optimizer] = getattr(optimizer, "_wrapped")  # By DistributedOptimizer().
     if wrapped not in _OPTIONS:
@@ -61,13 +86,13 @@ def optimizer_text(optimizer: torch.optim.Optimizer) -> str:
     first, *others = optimizer.param_groups
     texts = []
     for theirs, ours in options.items():
+        value = first[theirs] if theirs != "lr" else lr
         if any(group[theirs] != first[theirs] for group in others):
             raise ValueError(f"servers run one optimizer for all parameters, but groups differ in {theirs}")
-        value = first[theirs]
         texts.append(f"{ours}={str(value).lower() if isinstance(value, bool) else repr(float(value))}")
     if "betas" in first:
         texts += [f"beta{i + 1}={float(beta)!r}" for i, beta in enumerate(first["betas"])]
-    if not first["lr"] > 0:
+    if not lr > 0:
         raise ValueError("servers need a learning rate above 0, which a scheduler may then multiply")
     if first.get("maximize"):
         raise ValueError("servers don't maximize: negate the loss instead")
@@ -77,14 +102,27 @@ def optimizer_text(optimizer: torch.optim.Optimizer) -> str:
 class _Servers:
     """This rank's end of the servers, from the first step to ``shutdown()``."""
 
-    def __init__(self, optimizer: _Distributed, params: _Params, sparse: set[torch.nn.Parameter], choice: _core.ServerChoice):
+    def __init__(
+        self,
+        names: Mapping[torch.nn.Parameter, str],
+        params: _Params,
+        sparse: set[torch.nn.Parameter],
+        choice: _core.ServerChoice,
+        state: dict[torch.nn.Parameter, dict[str, torch.Tensor]],
+    ):
         tables = [param for param in params if param in sparse]
         dense = [param for param in params if param not in sparse]
-        names = optimizer._parameter_names
-        self._numbers = {param: i for i, param in enumerate(dense + tables)}
+        self.params = dense + tables
         self.tables = tables
+        self._names = names
+        self._numbers = {param: i for i, param in enumerate(self.params)}
         self._ids = {id(table) for table in tables}
-        self._servers = _core.Servers(_world.job(), [names[param] for param in dense + tables], dense, tables, choice)
+        saved = {f"{names[param]}/{slot}": value for param in state for slot, value in state[param].items()}
+        in_order = [(name, saved[name]) for name in sorted(saved)]
+        self._servers = _core.Servers(
+            _world.job(), [names[param] for param in self.params], dense, tables, choice, in_order
+        )
+        self._here = True
         self._hook = torch.nn.modules.module.register_module_forward_pre_hook(self._before_forward)
         _world.at_shutdown(self.leave)
 
@@ -103,22 +141,44 @@ class _Servers:
         """Brings all rows of all tables up to date."""
         self._servers.refresh_all()
 
-    def leave(self) -> None:
+    def snapshot(self) -> dict[torch.nn.Parameter, Served]:
+        """What the servers hold, all of it as of one step. On rank 0."""
+        values, states = self._servers.snapshot()
+        by_name = {name: Served(value, {}) for name, value in values}
+        for full_name, value in states:
+            name, _, slot = full_name.rpartition("/")
+            by_name[name].state[slot] = value
+        return {param: by_name[self._names[param]] for param in self.params}
+
+    def let_go(self) -> None:
+        """The model is its own again: what servers hold does not reach it any more."""
         self._hook.remove()
-        self._servers.leave()
+        self._servers.move_out()
+
+    def leave(self, again: bool = False) -> None:
+        """Once; `again`: others are to follow on these servers."""
+        if self._here:
+            self._here = False
+            self._hook.remove()
+            self._servers.leave(again)
 
     def _before_forward(self, module: torch.nn.Module, inputs: tuple[Any, ...]) -> None:
         if isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and id(module.weight) in self._ids:
             self._servers.refresh(module.weight, inputs[0])
 
 
-class _OnServers(_Distributed):
+class OnServers(_Distributed):
     """What the strategies have in common: the first step opens the servers."""
 
     def _choose(self, strategy: str, options: ServerOptions) -> None:
-        self._choice = _core.ServerChoice(strategy, optimizer_text(self), **dataclasses.asdict(options))
+        self.strategy = strategy
+        self._server_options = options
         self._lr = float(self.param_groups[0]["lr"])
+        optimizer_text(self, self._lr)  # Refused here, where the user's mistake is.
         self._servers: _Servers | None = None
+        self._left: _Servers | None = None  # Until others take its place.
+        # Updates made before, where torch's optimizer does not count them.
+        self._steps_before: dict[torch.Tensor, int] = {}
 
     def _open(self, params: _Params, sparse: set[torch.nn.Parameter], tables_alone: bool) -> _Servers:
         # A rank whose batch did not touch a table has not seen that its gradients are sparse.
@@ -131,10 +191,55 @@ class _OnServers(_Distributed):
                 " strategy allreduce"
             )
         served = [param for param in params if not tables_alone or param in tables]
-        servers = _Servers(self, served, tables, self._choice)
+        if self._left is not None:
+            self._left.leave(again=True)
+            self._left = None
+        choice = _core.ServerChoice(
+            self.strategy, optimizer_text(self, self._lr), **dataclasses.asdict(self._server_options)
+        )
+        servers = _Servers(self._parameter_names, served, tables, choice, self._state_before(served, choice.slots()))
         for param in served:
+            self.state.pop(param, None)  # It is the servers' now.
             servers.give(param)
         return servers
+
+    def _state_before(
+        self, params: _Params, slots: list[tuple[str, float]]
+    ) -> dict[torch.nn.Parameter, dict[str, torch.Tensor]]:
+        """What a checkpoint, or training before this, has left, with nothing missing; {}: nothing."""
+        if not any(self.state.get(param) or param in self._steps_before for param in params):
+            return {}
+        whole = {}
+        for param in params:
+            state = self.state.get(param, {})
+            known = any(state.get(slot) is not None for slot, _ in slots)
+            step = int(state.get("step", self._steps_before.get(param, 1 if known else 0)))
+            whole[param] = {"step": torch.tensor(step)}
+            for slot, initial in slots:
+                value = state.get(slot)
+                if value is None:
+                    value = torch.full_like(param, initial)
+                whole[param][slot] = (value.to_dense() if value.is_sparse else value).detach().contiguous()
+        return whole
+
+    def served(self) -> dict[torch.nn.Parameter, Served]:
+        """On rank 0: what is on servers, all of it as of one step. Nothing before the first step."""
+        return self._servers.snapshot() if self._servers is not None else {}
+
+    def restart(self, steps: Mapping[torch.Tensor, int]) -> None:
+        """The next step fills the servers with what model and optimizer have then. On every rank.
+
+        `steps` are the updates that parameters have had.
+        """
+        if self._servers is not None:
+            self._servers.let_go()
+            self._left, self._servers = self._servers, None
+        self._steps_before = dict(steps)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """As the optimizer's own; the servers go on from it and from the model, on every rank."""
+        super().load_state_dict(state_dict)
+        self.restart({})
 
     def pull(self) -> None:
         """Brings the model up to date with the servers, all rows of its tables included.
@@ -145,7 +250,7 @@ class _OnServers(_Distributed):
             self._servers.pull()
 
 
-class ServerOptimizer(_OnServers):
+class ServerOptimizer(OnServers):
     """All parameters are on servers."""
 
     def _start(self, strategy: str, options: ServerOptions) -> None:
@@ -166,13 +271,14 @@ class ServerOptimizer(_OnServers):
         params = list(self._passes_left)
         if self._servers is None:
             sparse = {param for param in params if param.grad is not None and param.grad.is_sparse}
+            sparse.update(self._left.tables if self._left is not None else [])
             self._servers = self._open(params, sparse, tables_alone=False)
         self._servers.step(float(self.param_groups[0]["lr"]) / self._lr)
         self._forget()
         return loss
 
 
-class HybridOptimizer(_OnServers, _GradientOptimizer):
+class HybridOptimizer(OnServers, _GradientOptimizer):
     """Tables are on servers; other gradients are reduced, and the optimizer runs here."""
 
     def _start(self, *arguments: Any) -> None:

@@ -3,12 +3,14 @@ them, and either side goes on from what the other wrote."""
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
 
 from colla import _core
 from colla.torch import _world
+from colla.torch._servers import OnServers, Served
 from colla.torch.functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters
 
 # Keys of the manifest's `extra`: options of parameter groups, and which slots of the state are numbers.
@@ -41,7 +43,8 @@ def save_checkpoint(
     """Writes ``directory/step-…``, and returns its path when it is on the disk.
 
     Rank 0 writes; other ranks may call it, and return at once. A checkpoint is there as a whole or not at
-    all, whenever the process or the machine stops.
+    all, whenever the process or the machine stops. With `optimizer`, what is on parameter servers is fetched
+    from there, all of it as of one step.
 
     Args:
         step: How many steps were made; names the checkpoint.
@@ -60,7 +63,14 @@ def save_checkpoint(
     manifest.strategy = "allreduce" if manifest.workers > 1 else "single"
     manifest.model = type(model).__name__
     extra = dict(extra or {})
-    parameters = {name: param.detach().contiguous() for name, param in model.named_parameters()}
+    served: Mapping[torch.Tensor, Served] = {}
+    if isinstance(optimizer, OnServers):
+        manifest.strategy = optimizer.strategy
+        served = optimizer.served()
+    parameters = {
+        name: served[param].value if param in served else param.detach().contiguous()
+        for name, param in model.named_parameters()
+    }
     buffers = {
         name: tensor.detach().contiguous()
         for name, tensor in model.state_dict().items()
@@ -70,7 +80,7 @@ def save_checkpoint(
     if optimizer is not None:
         manifest.optimizer = type(optimizer).__name__
         extra[_GROUPS] = json.dumps([_options(group) for group in optimizer.param_groups])
-        state, numbers = _state_tensors(model, optimizer, step)
+        state, numbers = _state_tensors(model, optimizer, step, served)
         extra[_NUMBERS] = json.dumps(numbers)
     manifest.extra = extra
     return _core.save_checkpoint(
@@ -86,16 +96,18 @@ def load_checkpoint(
 ) -> CheckpointInfo:
     """Gives model and optimizer the state of a checkpoint: of the newest one, or of that of `step`.
 
-    Every rank calls it; rank 0 reads, and the others get it from there. FileNotFoundError when there is none;
+    Every rank calls it; rank 0 reads, and the others get it from there. Parameter servers are filled anew by
+    the next step. FileNotFoundError when there is none;
     ValueError when it is damaged; RuntimeError when it is of another model.
     """
     path = os.fspath(directory) if step is None else f"{os.fspath(directory)}@{step}"
     together = _world.is_initialized() and _world.size() > 1
     info: CheckpointInfo | None = None
     error: Exception | None = None
+    steps: dict[torch.Tensor, int] = {}
     if not together or _world.rank() == 0:
         try:
-            info = _load(path, model, optimizer)
+            info, steps = _load(path, model, optimizer)
         except (OSError, ValueError, RuntimeError) as raised:
             error = raised
     if together:
@@ -107,19 +119,27 @@ def load_checkpoint(
         broadcast_parameters(dict(model.state_dict()), 0)
         if optimizer is not None:
             broadcast_optimizer_state(optimizer, 0)
+    if isinstance(optimizer, OnServers):
+        optimizer.restart(steps)
     return info
 
 
 def _load(
     path: str, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None
-) -> CheckpointInfo:
+) -> tuple[CheckpointInfo, dict[torch.Tensor, int]]:
+    """Also how many updates each parameter has had."""
     checkpoint = _core.load_checkpoint(path)
     manifest = checkpoint.manifest
     extra = dict(manifest.extra)
     groups = json.loads(extra.pop(_GROUPS, "null"))
     numbers = json.loads(extra.pop(_NUMBERS, "{}"))
+    steps: dict[torch.Tensor, int] = {}
     if optimizer is not None:
         state = _state_of(model, optimizer, checkpoint.optimizer, numbers)
+        saved = dict(checkpoint.optimizer)
+        for param, name in _names(model, optimizer).items():
+            if f"{name}/step" in saved:
+                steps[param] = int(saved[f"{name}/step"])
     model.load_state_dict(dict(checkpoint.model))
     if optimizer is not None:
         optimizer.state.clear()
@@ -127,7 +147,7 @@ def _load(
         for group, options in zip(optimizer.param_groups, groups or []):
             for key, value in options.items():
                 group[key] = tuple(value) if isinstance(group.get(key), tuple) else value
-    return CheckpointInfo(manifest.step, manifest.epoch, manifest.samples, extra)
+    return CheckpointInfo(manifest.step, manifest.epoch, manifest.samples, extra), steps
 
 
 def _options(group: dict[str, Any]) -> dict[str, Any]:
@@ -151,7 +171,7 @@ def _names(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[tor
 
 
 def _state_tensors(
-    model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int, served: Mapping[torch.Tensor, Served]
 ) -> tuple[list[tuple[str, torch.Tensor]], dict[str, str]]:
     """The state under the names of parameters, and the types of what is no tensor with dimensions."""
     names = _names(model, optimizer)
@@ -161,6 +181,10 @@ def _state_tensors(
         for param in group["params"]:
             # Every parameter has a count of steps, as in C++, also where torch keeps none.
             tensors[f"{names[param]}/step"] = torch.tensor(step)
+            if param in served:
+                tensors.update({f"{names[param]}/{slot}": value for slot, value in served[param].state.items()})
+                numbers.update(_step_type(optimizer))
+                continue
             for slot, value in optimizer.state.get(param, {}).items():
                 if value is None:
                     continue
@@ -176,6 +200,13 @@ def _state_tensors(
     return list(tensors.items()), numbers
 
 
+def _step_type(optimizer: torch.optim.Optimizer) -> dict[str, str]:
+    """What torch's own optimizer counts steps with, where it counts them."""
+    if isinstance(optimizer, torch.optim.SGD):
+        return {}
+    return {"step": "int" if isinstance(optimizer, torch.optim.SparseAdam) else "float32"}
+
+
 def _state_of(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -184,8 +215,7 @@ def _state_of(
 ) -> dict[torch.Tensor, dict[str, Any]]:
     """A state as the optimizer itself would have it."""
     names = _names(model, optimizer)
-    if not numbers and not isinstance(optimizer, torch.optim.SGD):
-        numbers = {"step": "float32"}  # C++ wrote it.
+    numbers = numbers or _step_type(optimizer)  # C++ wrote it.
     params = {names[param]: param for group in optimizer.param_groups for param in group["params"]}
     state: dict[torch.Tensor, dict[str, Any]] = {}
     for full_name, tensor in saved:

@@ -388,7 +388,7 @@ def DistributedOptimizer(
         strategy: Beyond Horovod: ``allreduce``; ``ps-sync``, ``ps-async`` or ``ps-ssp``, where parameter servers
             hold the parameters and run the optimizer; or ``hybrid``, where they do so for parameters with sparse
             gradients, such as those of ``nn.Embedding(sparse=True)``. None: what ``colla run --strategy`` says.
-        server_options: How the servers work.
+        server_options: How the servers work; ValueError for an option that the strategy does not use.
     """
     if not isinstance(op, Op):
         raise ValueError(f"op is {op!r}, but takes Average, Sum, Adasum, Min, Max or Product")
@@ -407,6 +407,8 @@ def DistributedOptimizer(
         raise ValueError(f"there is no strategy {strategy!r}: use {', '.join(_servers.STRATEGIES)}")
     if strategy != "allreduce" and (op != Average or process_set is not global_process_set):
         raise ValueError(f"strategy={strategy!r} is for op=Average of all ranks alone")
+    server_options = server_options or _servers.ServerOptions()
+    server_options.check(strategy)
 
     wrapped = type(optimizer)
     kind: type[_Distributed] = _GradientOptimizer
@@ -424,9 +426,9 @@ def DistributedOptimizer(
             raise NotImplementedError("op=Adasum is for the set of all ranks alone")
         made._start(compression)
     elif kind is _servers.ServerOptimizer:
-        made._start(strategy, server_options or _servers.ServerOptions())
+        made._start(strategy, server_options)
     else:
         if kind is _servers.HybridOptimizer:
-            made._choose(strategy, server_options or _servers.ServerOptions())
+            made._choose(strategy, server_options)
         made._start(compression, op, gradient_predivide_factor, groups, sparse_as_dense, process_set)
     return made

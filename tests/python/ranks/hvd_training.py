@@ -361,6 +361,30 @@ def check_elastic():
         state.commit()
 
 
+def check_elastic_gives_up():
+    state = hvd.elastic.TorchState(model_of(), batch=0)
+    starts = []
+
+    @hvd.elastic.run
+    def train(state, commits):
+        starts.append(state.batch)
+        if state.batch < commits:
+            state.batch += 1
+            state.commit()
+        # Ranks bring what does not fit together: this fails whenever it is tried.
+        hvd.allreduce(torch.ones(RANK + 1), name="uneven")
+
+    with raises(hvd.HorovodInternalError, "failed 3 times without a commit in between, the last time with: "):
+        train(state, 0)
+    assert starts == [0, 0, 0]
+    # Progress is what counts: not failures in all.
+    starts.clear()
+    with raises(hvd.HorovodInternalError, "uneven"):
+        train(state, 4)
+    assert starts == [0, 1, 2, 3, 4, 4]
+    hvd.barrier()
+
+
 def check_checkpoints():
     for make, name in ((sgd, "sgd"), (adam, "adam")):
         model = torch.nn.Sequential(model_of(), torch.nn.BatchNorm1d(3))

@@ -21,7 +21,8 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
 
     Ranks start from the state of rank 0. When a collective fails (``HorovodInternalError``) all go back to
     their last commit and start it again; when hosts have changed (``HostsUpdatedInterrupt``) they start it
-    again as they are.
+    again as they are. A training that fails three times without a commit in between is not started again:
+    the last error is raised.
     """
     return run_loop(func, _reset)
 

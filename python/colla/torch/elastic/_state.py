@@ -27,6 +27,8 @@ class State:
         get_rank: Gives this process's rank.
     """
 
+    _commits = 0  # How often commit() was called.
+
     def __init__(self, bcast_object: Callable[[Any], Any], get_rank: Callable[[], int]) -> None:
         self._bcast_object = bcast_object
         self._rank = get_rank
@@ -52,6 +54,7 @@ class State:
     def commit(self) -> None:
         """Makes this the state to go back to, and looks whether hosts have changed."""
         self.save()
+        self._commits += 1
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
