@@ -23,7 +23,7 @@ bool isInstalled(const std::string& program) {
   const char* const path = std::getenv("PATH");
   std::istringstream directories(path == nullptr ? "" : path);
   for (std::string directory; std::getline(directories, directory, ':');) {
-    if (access((directory + "/" + program).c_str(), X_OK) == 0) return true;
+    if (access(fmt::format("{}/{}", directory, program).c_str(), X_OK) == 0) return true;
   }
   return false;
 }
