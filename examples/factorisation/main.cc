@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "colla/cluster_flags.h"
 #include "colla/collectives.h"
 #include "colla/job.h"
 #include "colla/table.h"
@@ -110,6 +111,11 @@ colla::Status train(colla::Job& job, int epochs, std::int64_t staleness) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const colla::Status place = colla::takeClusterFlags(argc, argv);
+  if (!place.ok()) {
+    std::fprintf(stderr, "factorisation: %s\n", colla::toString(place).c_str());
+    return 2;
+  }
   const auto job = colla::Job::init({.serves = true});
   const int epochs = argc > 1 ? std::atoi(argv[1]) : 10;
   const std::int64_t staleness = argc > 2 ? std::atoll(argv[2]) : 2;

@@ -4,8 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <cstdlib>
+#include <span>
 
-namespace colla::launch {
+#include "base/command_line.h"
+#include "base/invalid.h"
+#include "colla/cluster_flags.h"
+
+namespace colla {
+namespace launch {
 
 ClusterFlags::ClusterFlags(CLI::App& app) {
   constexpr char kGroup[] = "Without a launcher, as with TensorFlow";
@@ -43,4 +49,38 @@ Status ClusterFlags::enter(const Config& config) const {
   return {};
 }
 
-}  // namespace colla::launch
+}  // namespace launch
+
+Status takeClusterFlags(int& argc, char** argv) {
+  const std::span all(argv + 1, argv + argc);
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  const launch::ClusterFlags flags(app);
+  Arguments words;
+  for (const char* const word : all) {
+    const std::string flag = normalized(word);
+    const bool ours = app.get_option_no_throw(flag.substr(0, flag.find('='))) != nullptr;
+    words.push_back(ours ? flag : word);
+  }
+  std::ranges::reverse(words);  // CLI11 takes them from the back.
+  try {
+    app.parse(words);
+  } catch (const CLI::ParseError& error) {
+    return invalid("{}", error.what());
+  }
+  if (flags.syncReplicas()) return invalid("--sync_replicas is for programs with a Trainer");
+  COLLA_TRY_ASSIGN(const Config config, Config::fromEnvironment());
+  COLLA_TRY(flags.enter(config));
+
+  const std::vector<std::string> others = app.remaining();
+  std::size_t kept = 0;
+  for (char* const word : all) {
+    if (kept < others.size() && word == others[kept]) all[kept++] = word;
+  }
+  argc = static_cast<int>(kept) + 1;
+  argv[argc] = nullptr;
+  return {};
+}
+
+}  // namespace colla

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <memory>
 #include <regex>
 
 #include "launch/colla_process.h"
@@ -8,6 +10,7 @@
 namespace colla {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -82,6 +85,29 @@ TEST(TablesExampleTest, FactorisationLearns) {
   const double error = lastNumber(ended.out, "error");
   EXPECT_GT(error, 0) << ended.out;
   EXPECT_LT(error, 0.2) << ended.out;  // Ratings have a deviation of about 1.
+}
+
+// Each process started by itself, its own arguments among the flags.
+TEST(TablesExampleTest, FactorisationRunsWithoutALauncher) {
+  // Ports only tell jobs apart here; tests that run side by side have lists of their own.
+  const auto address = [](int number) {
+    return "localhost:" + std::to_string(1024 + (getpid() * 16 + number) % 60000);
+  };
+  const auto start = [&](const std::string& job, const std::string& index) {
+    return std::make_unique<launch::CollaProcess>(
+        std::vector<std::string>{"2", "--ps_hosts", address(0), "--worker_hosts", address(1),
+                                 address(2), "--job_name=" + job, "--task_index", index, "1"},
+        launch::CollaProcess::Options{.program = FACTORISATION});
+  };
+  const auto worker1 = start("worker", "1");
+  const auto server = start("ps", "0");
+  const auto worker0 = start("worker", "0");
+  for (auto* process : {worker0.get(), worker1.get(), server.get()}) {
+    EXPECT_EQ(process->wait(), 0) << process->err();
+  }
+  EXPECT_THAT(worker0->out(), AllOf(HasSubstr("epoch 2:"), Not(HasSubstr("epoch 3:"))));
+  EXPECT_EQ(worker1->out(), "");
+  EXPECT_EQ(start("chief", "0")->wait(), 2);
 }
 
 TEST(TablesExampleTest, RegressionLearns) {
