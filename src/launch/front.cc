@@ -29,7 +29,14 @@ void Front::run() {
 }
 
 void Front::flush() {
-  while (!output_.done() && !impatient_) wait();
+  while (!output_.done() && !impatient_) {
+    if (Clock::real().now() >= supervisor_.outputUntil()) {
+      supervisor_.outputLeft();
+      break;
+    }
+    wait();
+  }
+  output_.writeNow();
 }
 
 // One round: waits until there is something to do, and does it.
@@ -43,7 +50,8 @@ void Front::wait() {
 
   TimePoint now = Clock::real().now();
   const TimePoint deadline =
-      std::min({supervisor_.nextDeadline(), output_.nextDeadline(), input_.nextDeadline(now)});
+      std::min({supervisor_.nextDeadline(), output_.nextDeadline(), input_.nextDeadline(now),
+                ended_ ? supervisor_.outputUntil() : TimePoint::max()});
   if (poll(polls.data(), polls.size(), millisecondsUntil(deadline, now)) < 0) {
     for (pollfd& entry : polls) entry.revents = 0;
   }

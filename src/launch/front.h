@@ -32,7 +32,8 @@ class Front {
 
   // Starts the job and returns when nothing of it is left and its output is passed on.
   void run();
-  // Passes on what was said since, then returns.
+  // Passes on what was said since, then returns; what nobody takes stays where it is if the user or
+  // the job's timeout does not wait for that.
   void flush();
 
  private:

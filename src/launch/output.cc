@@ -184,6 +184,10 @@ void Output::handle(const pollfd* polls, TimePoint now) {
     if (!more) printers_[stream].finish(lines(stream));
   }
   merge();
+  writeNow();
+}
+
+void Output::writeNow() {
   for (Sink& sink : sinks_) {
     if (sink.error() == 0) {
       sink.flush();

@@ -74,6 +74,9 @@ class Output {
   // Our terminal has another size: worker 0's gets it too.
   void resize();
 
+  // Writes what can be written without waiting.
+  void writeNow();
+
   // A message of our own, after what the processes said.
   void say(const std::string& text);
   const Tail& tail(std::size_t process, Stream stream) const;

@@ -112,12 +112,17 @@ Report makeReport(const Supervisor& supervisor, const Plan& plan, const RunOptio
         return {"", supervisor.endOf(0)->value};
       }
       return {fmt::format("ended by {}", signalName(supervisor.value())), 128 + supervisor.value()};
-    case Cause::kTimeout:
+    case Cause::kTimeout: {
+      const double limit = std::chrono::duration<double>(*options.timeout).count();
+      if (supervisor.running().empty()) {
+        return {fmt::format("nobody took the job's output within {:g} s (--timeout)", limit),
+                kExitTimeout};
+      }
       return {fmt::format("the job did not end within {:g} s (--timeout) and was ended; still "
                           "running: {}",
-                          std::chrono::duration<double>(*options.timeout).count(),
-                          stillRunning(supervisor, plan)),
+                          limit, stillRunning(supervisor, plan)),
               kExitTimeout};
+    }
     case Cause::kOutputLost:
       if (supervisor.value() == EPIPE) return {"", 128 + SIGPIPE};  // As other programs end.
       return {fmt::format("cannot pass on the output: {}", std::strerror(supervisor.value())),

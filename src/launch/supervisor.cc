@@ -146,6 +146,10 @@ Supervisor::Action Supervisor::outputLost(int error, TimePoint now) {
   return ask(SIGTERM, now);
 }
 
+void Supervisor::outputLeft() {
+  if (cause_ == Cause::kNone) blame(Cause::kTimeout, -1, 0);
+}
+
 Supervisor::Action Supervisor::guardianLost() {
   if (cause_ == Cause::kNone) blame(Cause::kGuardianLost, -1, 0);
   return kill();

@@ -72,6 +72,11 @@ class Supervisor {
   Action signalled(int signal, TimePoint now);
   Action outputLost(int error, TimePoint now);
   Action guardianLost();
+  // When output that nobody takes is given up: only a job with a timeout does so.
+  TimePoint outputUntil() const {
+    return options_.timeout ? timeoutAt_ + options_.grace : TimePoint::max();
+  }
+  void outputLeft();
   // To be called at nextDeadline(), or whenever.
   Action tick(TimePoint now);
   TimePoint nextDeadline() const;

@@ -120,6 +120,24 @@ TEST_F(RunOutput, SignalsWorkWhileNobodyReads) {
   EXPECT_EQ(colla.wait(), 128 + SIGTERM);
 }
 
+TEST_F(RunOutput, TimeoutCountsForOutputThatNobodyReads) {
+  CollaProcess colla({"run", "-np", "1", "--timeout", "0.5", "--grace", "0.2", "--", "/bin/sh",
+                      "-c", "yes | head -c 100000"},
+                     {.readOutput = false});
+  EXPECT_EQ(colla.wait(), 124);
+  EXPECT_EQ(colla.err(), "colla run: nobody took the job's output within 0.5 s (--timeout)\n");
+  EXPECT_TRUE(colla.gone());
+}
+
+TEST_F(RunOutput, TimeoutCountsForProcessesThatNobodyReads) {
+  CollaProcess colla(
+      {"run", "-np", "1", "--timeout", "0.5", "--grace", "0.2", "--", COLLA_PROBE, "flood"},
+      {.readOutput = false});
+  EXPECT_EQ(colla.wait(), 124);
+  EXPECT_THAT(colla.err(), HasSubstr("did not end within 0.5 s (--timeout)"));
+  EXPECT_TRUE(colla.gone());
+}
+
 TEST_F(RunOutput, PrefixCanBeLeftOut) {
   CollaProcess colla({"run", "-np", "1", "--no-prefix", "--", "/bin/echo", "hello"});
   EXPECT_EQ(colla.wait(), 0);
