@@ -172,7 +172,8 @@ build() {
   local directory=$root/$1 target=$2
   configure "$1" "${@:3}"
   local -x CCACHE_BASEDIR=$root  # So that clones in different places share what ccache has.
-  local -x CCACHE_SLOPPINESS=pch_defines,time_macros  # What it wants for precompiled headers.
+  # What it wants for precompiled headers; and Python changes the locale of what it starts.
+  local -x CCACHE_SLOPPINESS=pch_defines,time_macros,locale
   # It wants a home, which service users do not have.
   [[ -w ${HOME:-/nonexistent} ]] || local -x CCACHE_DIR=${CCACHE_DIR:-$root/.cache/ccache}
   printf '\n== ninja %s in %s\n' "$target" "$directory" >>"$log"

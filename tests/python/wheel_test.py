@@ -30,7 +30,7 @@ def environment(tmp_path_factory):
     variables = {
         "CXX": "c++",
         "CCACHE_BASEDIR": str(ROOT),
-        "CCACHE_SLOPPINESS": "pch_defines,time_macros",
+        "CCACHE_SLOPPINESS": "pch_defines,time_macros,locale",
         "CMAKE_CXX_COMPILER_LAUNCHER": shutil.which("ccache") or "",
     }
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | variables
