@@ -1,8 +1,8 @@
 #include "job/freed_memory.h"
 
-#include <fmt/format.h>
-
 #include <limits>
+
+#include "base/invalid.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -13,8 +13,7 @@ namespace colla::job {
 Status keepFreedMemory(const Config& config) {
   const auto wanted = config.integer("keep_memory");
   if (wanted != 0 && wanted != 1) {
-    return {StatusCode::kInvalidArgument,
-            fmt::format("{} is {}, but takes 0 or 1", config.origin("keep_memory"), wanted)};
+    return invalid("{} is {}, but takes 0 or 1", config.origin("keep_memory"), wanted);
   }
 #ifdef __GLIBC__
   if (wanted == 1) {

@@ -76,15 +76,16 @@ class Supervisor {
   TimePoint outputUntil() const {
     return options_.timeout ? timeoutAt_ + options_.grace : TimePoint::max();
   }
+  // It was: the cause, unless there is another.
   void outputLeft();
   // To be called at nextDeadline(), or whenever.
   Action tick(TimePoint now);
   TimePoint nextDeadline() const;
 
-  // Final once an action said kEnd.
   // Everything that is left is being killed, or there is nothing left.
   bool killing() const { return phase_ == Phase::kKilling; }
 
+  // Final once an action said kEnd, but for what outputLeft() adds.
   Cause cause() const { return cause_; }
   int culprit() const { return culprit_; }
   int value() const { return value_; }

@@ -81,7 +81,7 @@ if rank < 2:
     store.set(f"refused{rank}", "")
 else:
     store.wait(["refused0", "refused1"])
-    time.sleep(3)
+    time.sleep(3)  # Longer than that group's patience, which the barrier must not have.
 # Nobody else is harmed, and the short patience was for that group alone.
 dist.barrier()
 dist.destroy_process_group()
