@@ -18,15 +18,10 @@ double milliseconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
 
-int spareOf(const PolicyOptions& options) {
-  if (options.consistency == Consistency::kSsp) return options.workers - 1;
-  return options.backup == PolicyOptions::kAuto ? 0 : options.backup;
-}
-
 }  // namespace
 
 SyncPolicy::SyncPolicy(const PolicyOptions& options, std::int64_t step)
-    : options_(options), spare_(spareOf(options)), step_(step) {
+    : options_(options), step_(step) {
   for (int worker = 0; worker < options.workers; ++worker) there_.insert(worker);
 }
 
@@ -96,12 +91,13 @@ Result<std::vector<Decision>> SyncPolicy::gone(int worker, bool finished, TimePo
   left_.erase(worker);
   if (!finished) {
     lost_.insert(worker);
-    if (static_cast<int>(lost_.size()) > spare_) {
+    const int spare = options_.spare();
+    if (static_cast<int>(lost_.size()) > spare) {
       return {StatusCode::kPeerLost,
               options_.consistency == Consistency::kSsp ? std::string("no worker is left")
-              : spare_ == 0 ? std::string("a step waits for every worker: start with --backup N "
-                                          "to go on without up to N of them")
-                            : fmt::format("--backup {} lets no more than that be lost", spare_)};
+              : spare == 0 ? std::string("a step waits for every worker: start with --backup N "
+                                         "to go on without up to N of them")
+                           : fmt::format("--backup {} lets no more than that be lost", spare)};
     }
   }
   const bool waiting = !in_.empty() || !empty_.empty();

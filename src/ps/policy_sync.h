@@ -38,7 +38,6 @@ class SyncPolicy final : public Policy {
   std::chrono::nanoseconds patience() const;
 
   const PolicyOptions options_;
-  const int spare_;  // Workers that may be lost.
   std::int64_t step_;
   std::set<int> there_;                // Workers that have not gone.
   std::set<int> lost_;                 // Those that went without having finished.

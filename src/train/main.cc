@@ -29,8 +29,7 @@ int serversOf(const RunPlan& plan, const job::Place& place) {
 // How many workers the others can do without, to the end.
 int spareOf(const RunPlan& plan) {
   if (!plan.policy || plan.strategy == Strategy::kHybrid) return 0;
-  if (plan.policy->consistency != ps::Consistency::kSync) return plan.workers - 1;
-  return std::max(plan.policy->backup, 0);
+  return plan.policy->spare();
 }
 
 // Workers as processes, and servers if they are to `serve`. An exit code if this was the front.
