@@ -2,7 +2,7 @@
 // with no copy. On a job of one process, or one without shared memory, it is ordinary memory.
 //
 // Zeroed at first, aligned to a page; movable; freed with its last owner, whatever happens to the
-// process. Must not outlive the Job that it was allocated from.
+// process. May outlive the Job that it was allocated from.
 #pragma once
 
 #include <cstddef>

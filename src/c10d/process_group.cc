@@ -63,6 +63,22 @@ void ProcessGroup::leave(std::chrono::milliseconds grace) {
   return failed_ ? ::c10d::ErrorType::COMM_ERROR : ::c10d::ErrorType::SUCCESS;
 }
 
+bool ProcessGroup::supportsTensorAlloc(c10::DeviceIndex /*device*/) {
+  return job_ != nullptr && job_->transport() != nullptr &&
+         job_->transport()->sharedMemory() != nullptr;
+}
+
+at::Tensor ProcessGroup::allocateTensor(long size, at::TensorOptions options) {
+  TORCH_CHECK_VALUE(size >= 0, "colla: a tensor can't have ", size, " elements");
+  TORCH_CHECK_VALUE(options.device().is_cpu(), "colla: there is no shared memory on ",
+                    options.device());
+  auto bucket = job().allocate(static_cast<std::size_t>(size) * options.dtype().itemsize());
+  if (!bucket.ok()) return at::empty({size}, options);  // Any memory will do, if not as fast.
+  const auto keep = std::make_shared<Bucket>(*std::move(bucket));
+  return at::from_blob(
+      keep->bytes().data(), {size}, [keep](void*) {}, options);
+}
+
 c10::intrusive_ptr<::c10d::Backend> ProcessGroup::split(
     const c10::intrusive_ptr<::c10d::Store>& store, const std::vector<int>& ranks,
     const c10::intrusive_ptr<Options>& options) {

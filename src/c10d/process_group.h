@@ -55,6 +55,9 @@ class ProcessGroup : public ::c10d::Backend {
   c10::intrusive_ptr<Backend> merge(const c10::intrusive_ptr<::c10d::Store>& store,
                                     const c10::intrusive_ptr<Options>& options, const int& rank,
                                     const int& size) override;
+  // DistributedDataParallel's buckets and others' buffers can lie where ranks reduce them in place.
+  bool supportsTensorAlloc(c10::DeviceIndex device) override;
+  at::Tensor allocateTensor(long size, at::TensorOptions options) override;
   // How many collectives there have been, on every rank alike.
   void setSequenceNumberForGroup() override {}
   std::uint64_t getSequenceNumberForGroup() override { return sequence_; }

@@ -41,15 +41,13 @@ Board::Board(transport::SharedMemory& memory, std::vector<int> members, int rank
   }
 }
 
-Board::~Board() {
-  if (!boards_[rank_].empty()) memory_.release(boards_[rank_]);
-}
-
 Result<std::unique_ptr<Board>> Board::create(transport::SharedMemory& memory,
                                              std::vector<int> members, int rank,
                                              std::vector<std::string> names) {
   std::unique_ptr<Board> board(new Board(memory, std::move(members), rank, std::move(names)));
-  COLLA_TRY_ASSIGN(board->boards_[rank], memory.allocate(board->layout_.total));
+  COLLA_TRY_ASSIGN(transport::Mapping own, memory.allocate(board->layout_.total));
+  board->boards_[rank] = own.bytes;
+  board->mappings_.push_back(std::move(own));
   return board;
 }
 

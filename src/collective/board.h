@@ -46,7 +46,6 @@ class Board {
   static Result<std::unique_ptr<Board>> create(transport::SharedMemory& memory,
                                                std::vector<int> members, int rank,
                                                std::vector<std::string> names);
-  ~Board();
   // Where it is, for the others.
   transport::Place place() const { return memory_.find(boards_[rank_]); }
   // Finds the others' boards at their places, and waits until everybody has.
@@ -124,7 +123,7 @@ class Board {
   std::vector<std::string> names_;
   Layout layout_;
   std::vector<std::span<std::byte>> boards_;
-  std::vector<transport::Mapping> mappings_;  // What keeps the others' in place.
+  std::vector<transport::Mapping> mappings_;  // What keeps them in place.
   std::uint64_t steps_ = 0;
   std::atomic_flag brokeUp_;
   transport::Call call_;  // Of the operation under way.

@@ -261,8 +261,8 @@ Result<Bucket> Job::allocate(std::size_t bytes) {
   transport::SharedMemory* const memory =
       transport == nullptr ? nullptr : transport->sharedMemory();
   if (memory == nullptr) return allocatePrivate(bytes);
-  COLLA_TRY_ASSIGN(const auto region, memory->allocate(bytes));
-  return Bucket(region, [memory, region] { memory->release(region); });
+  COLLA_TRY_ASSIGN(transport::Mapping region, memory->allocate(bytes));
+  return Bucket(region.bytes, [keep = std::move(region.keep)] {});
 }
 
 }  // namespace colla

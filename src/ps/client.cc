@@ -73,12 +73,7 @@ Client::Client(ClientOptions options, Declaration declaration, Layout layout,
   }
 }
 
-Client::~Client() {
-  sender_.reset();
-  for (const Memory& memory : areas_) {
-    if (shared_ != nullptr && !memory.bytes.empty()) shared_->release(memory.bytes);
-  }
-}
+Client::~Client() = default;
 
 Status Client::allocate(int partials) {
   for (int i = 0; i <= partials; ++i) {
@@ -88,7 +83,9 @@ Status Client::allocate(int partials) {
       memory.own = AlignedBytes(bytes);
       memory.bytes = memory.own.bytes();
     } else {
-      COLLA_TRY_ASSIGN(memory.bytes, shared_->allocate(bytes));
+      COLLA_TRY_ASSIGN(transport::Mapping region, shared_->allocate(bytes));
+      memory.bytes = region.bytes;
+      memory.shared = std::move(region.keep);
     }
   }
   return {};

@@ -93,6 +93,7 @@ class Client {
  private:
   struct Memory {
     std::span<std::byte> bytes;
+    std::shared_ptr<const void> shared;
     AlignedBytes own;  // Where there is no shared memory.
   };
   class Sender;

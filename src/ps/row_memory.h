@@ -14,9 +14,6 @@ namespace colla::ps {
 class RowMemory {
  public:
   explicit RowMemory(transport::SharedMemory& memory) : memory_(memory) {}
-  ~RowMemory();
-  RowMemory(const RowMemory&) = delete;
-  RowMemory& operator=(const RowMemory&) = delete;
 
   // Empty when this host has no more.
   std::span<std::byte> take(std::size_t bytes);
@@ -26,8 +23,8 @@ class RowMemory {
 
  private:
   transport::SharedMemory& memory_;
-  std::vector<std::span<std::byte>> regions_;  // The last one has room, perhaps.
-  std::size_t used_ = 0;                       // Of it.
+  std::vector<transport::Mapping> regions_;  // The last one has room, perhaps.
+  std::size_t used_ = 0;                     // Of it.
 };
 
 }  // namespace colla::ps

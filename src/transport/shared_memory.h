@@ -28,7 +28,7 @@ struct Place {
   std::uint64_t offset = 0;
 };
 
-// A peer's memory, seen from here: stays as long as this does, even if the peer has given it up.
+// Memory, seen from here: stays as long as `keep` does, whatever its owner and the transport do.
 struct Mapping {
   std::span<std::byte> bytes;
   std::shared_ptr<const void> keep;
@@ -38,11 +38,10 @@ class SharedMemory {
  public:
   virtual ~SharedMemory() = default;
 
-  // A zeroed region of at least `bytes`, aligned to a page, with its memory reserved: later
-  // writes cannot fail. kNoMemory when there is not enough.
-  virtual Result<std::span<std::byte>> allocate(std::size_t bytes) = 0;
-  // Gives up a region: it can no longer be mapped. It lives on in the mappings there are.
-  virtual void release(std::span<std::byte> region) = 0;
+  // A zeroed region of `bytes`, aligned to a page, with its memory reserved: later writes cannot
+  // fail. kNoMemory when there is not enough. Once its `keep` is gone it can no longer be mapped;
+  // it lives on in the mappings there are.
+  virtual Result<Mapping> allocate(std::size_t bytes) = 0;
 
   // Where `data` lies, if all of it is in one region of this process; kNowhere otherwise.
   virtual Place find(std::span<const std::byte> data) const = 0;

@@ -31,24 +31,50 @@ Mapping seenBy(Transport& other, Transport& owner, std::span<std::byte> data) {
 TEST_P(SharedMemoryConformance, MemoryIsSeenByPeers) {
   start(2);
   greet(0, 1);
-  const auto region = peer(0).sharedMemory()->allocate(3 << 20);
+  auto region = peer(0).sharedMemory()->allocate(3 << 20);
   ASSERT_TRUE(region.ok()) << region.status();
-  ASSERT_GE(region->size(), std::size_t{3} << 20);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(region->data()) % 4096, 0U);
-  EXPECT_TRUE(std::ranges::all_of(*region, [](std::byte b) { return b == std::byte{0}; }));
+  const std::span<std::byte> own = region->bytes;
+  ASSERT_EQ(own.size(), std::size_t{3} << 20);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(own.data()) % 4096, 0U);
+  EXPECT_TRUE(std::ranges::all_of(own, [](std::byte b) { return b == std::byte{0}; }));
 
   const Bytes expected = pattern(5000, 3);
-  std::ranges::copy(expected, region->begin() + 1'000'000);
-  const Mapping mapping = seenBy(peer(1), peer(0), region->subspan(1'000'000, 5000));
+  std::ranges::copy(expected, own.begin() + 1'000'000);
+  const Mapping mapping = seenBy(peer(1), peer(0), own.subspan(1'000'000, 5000));
   const auto part = mapping.bytes;
   EXPECT_TRUE(std::ranges::equal(part, expected));
   part[17] = std::byte{99};
-  EXPECT_EQ((*region)[1'000'017], std::byte{99});
+  EXPECT_EQ(own[1'000'017], std::byte{99});
 
   // A mapping outlives its region, and its owner.
-  peer(0).sharedMemory()->release(*region);
+  region->keep.reset();
   leave(0);
   EXPECT_EQ(part[17], std::byte{99});
+}
+
+TEST_P(SharedMemoryConformance, MemoryOutlivesItsTransport) {
+  start(2);
+  greet(0, 1);
+  const auto region = peer(0).sharedMemory()->allocate(5000);
+  ASSERT_TRUE(region.ok()) << region.status();
+  leave(0);
+  std::ranges::copy(pattern(5000, 3), region->bytes.begin());
+  EXPECT_TRUE(std::ranges::equal(region->bytes, pattern(5000, 3)));
+}
+
+TEST_P(SharedMemoryConformance, MemoryThatIsGivenUpIsFreedByPeers) {
+  start(2);
+  greet(0, 1);
+  auto region = peer(0).sharedMemory()->allocate(5000);
+  ASSERT_TRUE(region.ok()) << region.status();
+  const std::weak_ptr<const void> memory = seenBy(peer(1), peer(0), region->bytes).keep;
+  region->keep.reset();
+  // The peer lets go of it as soon as it looks.
+  const auto end = std::chrono::steady_clock::now() + 30s;
+  while (!memory.expired() && std::chrono::steady_clock::now() < end) {
+    (void)peer(1).sharedMemory()->map(0, Place{.region = 77}, 10, Deadline::after(1ms));
+  }
+  EXPECT_TRUE(memory.expired());
 }
 
 TEST_P(SharedMemoryConformance, MemoryThatIsNotThereIsRefused) {
@@ -68,9 +94,9 @@ TEST_P(SharedMemoryConformance, MemoryWaitSeesWhatIsNotified) {
   greet(0, 1);
   const auto region = peer(0).sharedMemory()->allocate(4096);
   ASSERT_TRUE(region.ok()) << region.status();
-  const auto mapped = seenBy(peer(1), peer(0), *region);
+  const auto mapped = seenBy(peer(1), peer(0), region->bytes);
   run([&](int self) {
-    const auto word = wordAt(self == 0 ? *region : mapped.bytes);
+    const auto word = wordAt(self == 0 ? region->bytes : mapped.bytes);
     const int other = 1 - self;
     for (std::uint32_t round = self; round < kRounds; round += 2) {
       const Status status = peer(self).sharedMemory()->wait(
@@ -80,7 +106,7 @@ TEST_P(SharedMemoryConformance, MemoryWaitSeesWhatIsNotified) {
       peer(self).sharedMemory()->notify({&other, 1});
     }
   });
-  EXPECT_EQ(wordAt(*region).load(), kRounds);
+  EXPECT_EQ(wordAt(region->bytes).load(), kRounds);
 }
 
 TEST_P(SharedMemoryConformance, MemoryWaitEndsAtTheDeadline) {

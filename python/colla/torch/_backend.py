@@ -2,6 +2,7 @@
 
 import atexit
 import datetime
+import os
 
 import torch
 import torch.distributed as dist
@@ -13,6 +14,8 @@ _GRACE = datetime.timedelta(seconds=5)
 
 
 def _create(store: "dist.Store", rank: int, size: int, timeout: datetime.timedelta):
+    # DistributedDataParallel asks the backend for the memory of its buckets if told so.
+    os.environ.setdefault("DDP_DISABLE_COMM_MEM", "0")
     return _core.create_process_group(store, rank, size, timeout)
 
 

@@ -33,10 +33,10 @@ struct Board {
   Mutex mutex;
   std::vector<bool> taken COLLA_GUARDED_BY(mutex);
   std::vector<std::vector<Backend::Arrival>> arrivals COLLA_GUARDED_BY(mutex);
-  // What was allocated, by address.
+  // What was allocated, by address. Some of it may be gone.
   struct Region {
     std::size_t bytes;
-    std::shared_ptr<std::byte> memory;
+    std::weak_ptr<std::byte> memory;
   };
   std::map<const std::byte*, Region> regions COLLA_GUARDED_BY(mutex);
 };

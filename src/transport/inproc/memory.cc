@@ -14,20 +14,16 @@ constexpr std::uint32_t kEverything = 1;  // The one region there is.
 
 }  // namespace
 
-Result<std::span<std::byte>> InprocMemory::allocate(std::size_t bytes) {
+Result<Mapping> InprocMemory::allocate(std::size_t bytes) {
   auto region = allocatePages(bytes);
   if (region == nullptr) {
     return {StatusCode::kNoMemory, fmt::format("no memory for a region of {} bytes", bytes)};
   }
   std::byte* const begin = region.get();
   const MutexLock lock(board_.mutex);
-  board_.regions[begin] = {bytes, std::move(region)};
-  return std::span(begin, bytes);
-}
-
-void InprocMemory::release(std::span<std::byte> region) {
-  const MutexLock lock(board_.mutex);
-  board_.regions.erase(region.data());
+  std::erase_if(board_.regions, [](const auto& entry) { return entry.second.memory.expired(); });
+  board_.regions[begin] = {bytes, region};
+  return Mapping{std::span(begin, bytes), std::move(region)};
 }
 
 Place InprocMemory::find(std::span<const std::byte> data) const {
@@ -45,7 +41,7 @@ Result<Mapping> InprocMemory::map(int peer, Place place, std::size_t bytes, Dead
   const MutexLock lock(board_.mutex);
   auto it = board_.regions.upper_bound(mapping.bytes.data());
   if (it != board_.regions.begin() && mapping.bytes.data() < (--it)->first + it->second.bytes) {
-    mapping.keep = it->second.memory;
+    mapping.keep = it->second.memory.lock();
   }
   return mapping;
 }

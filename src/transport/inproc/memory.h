@@ -17,8 +17,7 @@ class InprocMemory final : public SharedMemory {
  public:
   InprocMemory(const Options& options, Board& board) : options_(options), board_(board) {}
 
-  Result<std::span<std::byte>> allocate(std::size_t bytes) override;
-  void release(std::span<std::byte> region) override;
+  Result<Mapping> allocate(std::size_t bytes) override;
   Place find(std::span<const std::byte> data) const override;
   Result<Mapping> map(int peer, Place place, std::size_t bytes, Deadline deadline) override;
   void notify(std::span<const int> peers) override;

@@ -39,9 +39,15 @@ ShmBackend::ShmBackend(const Options& options, std::unique_ptr<net::Listener> li
       bells_(new std::atomic<Doorbell*>[options.peers.size()]()),
       slice_(kShortestSlice),
       listener_(std::move(listener)),
-      links_(options.peers.size()) {}
+      links_(options.peers.size()) {
+  const MutexLock lock(owner_->mutex);
+  owner_->backend = this;
+}
 
-ShmBackend::~ShmBackend() = default;
+ShmBackend::~ShmBackend() {
+  const MutexLock lock(owner_->mutex);
+  owner_->backend = nullptr;
+}
 
 void ShmBackend::connect(int peer) {
   const MutexLock lock(mutex_);
@@ -165,7 +171,7 @@ Status ShmBackend::onGreeting(Link& link, ReceivedControl received,
                                                       .memory = links_[link.peer]}),
        {}});
   for (const auto& [address, region] : regions_) {
-    tell(link, {Control::Kind::kRegion, region.number, region.segment.bytes().size()});
+    tell(link, {Control::Kind::kRegion, region.number, region.segment->bytes().size()});
   }
   return {};
 }
@@ -210,7 +216,7 @@ void ShmBackend::flush(Link& link) {
       const auto it = std::ranges::find_if(
           regions_, [&](const auto& entry) { return entry.second.number == control.region; });
       if (it == regions_.end()) continue;  // Released before the peer heard of it.
-      fds.push_back(it->second.segment.fd());
+      fds.push_back(it->second.segment->fd());
     }
     const auto sent = sendControl(link.socket->fd(), control, fds);
     if (!sent.ok()) link.gone = true;
@@ -237,24 +243,29 @@ void ShmBackend::wake() {
   ownBell().ring();
 }
 
-Result<std::span<std::byte>> ShmBackend::allocate(std::size_t bytes) {
-  COLLA_TRY_ASSIGN(Segment segment, Segment::create(bytes));
-  const auto memory = segment.bytes();
+Result<Mapping> ShmBackend::allocate(std::size_t bytes) {
+  COLLA_TRY_ASSIGN(Segment created, Segment::create(bytes));
+  const auto segment = std::make_shared<const Segment>(std::move(created));
+  const auto memory = segment->bytes();
+  const auto release = [segment, owner = owner_](const std::byte* region) {
+    const MutexLock lock(owner->mutex);
+    if (owner->backend != nullptr) owner->backend->release(region);
+  };
   const MutexLock lock(mutex_);
   const std::uint32_t number = nextRegion_++;
-  regions_[memory.data()] = {number, std::move(segment)};
+  regions_[memory.data()] = {number, segment};
   for (const auto& link : links_) {
     if (link != nullptr && link->up) {
       tell(*link, {Control::Kind::kRegion, number, memory.size()});
     }
   }
-  return memory.first(bytes);
+  return Mapping{memory.first(bytes),
+                 std::shared_ptr<const std::byte>(std::as_const(memory).data(), release)};
 }
 
-void ShmBackend::release(std::span<std::byte> region) {
+void ShmBackend::release(const std::byte* region) {
   const MutexLock lock(mutex_);
-  const auto it = regions_.find(region.data());
-  if (it == regions_.end()) return;
+  const auto it = regions_.find(region);
   for (const auto& link : links_) {
     if (link != nullptr && link->up) tell(*link, {Control::Kind::kRelease, it->second.number, 0});
   }
@@ -266,7 +277,7 @@ Place ShmBackend::find(std::span<const std::byte> data) const {
   auto it = regions_.upper_bound(data.data());
   if (it == regions_.begin()) return {};
   --it;
-  const auto bytes = it->second.segment.bytes();
+  const auto bytes = it->second.segment->bytes();
   const auto offset = static_cast<std::size_t>(data.data() - bytes.data());
   if (offset > bytes.size() || data.size() > bytes.size() - offset) return {};
   return {.region = it->second.number, .offset = offset};

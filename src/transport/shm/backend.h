@@ -44,8 +44,7 @@ class ShmBackend final : public Backend, public SharedMemory {
   void sleep(std::span<Watch> watches, Deadline until) override;
   void wake() override;
 
-  Result<std::span<std::byte>> allocate(std::size_t bytes) override;
-  void release(std::span<std::byte> region) override;
+  Result<Mapping> allocate(std::size_t bytes) override;
   Place find(std::span<const std::byte> data) const override;
   Result<Mapping> map(int peer, Place place, std::size_t bytes, Deadline deadline) override;
   void notify(std::span<const int> peers) override;
@@ -72,7 +71,12 @@ class ShmBackend final : public Backend, public SharedMemory {
   };
   struct Region {
     std::uint32_t number;
-    Segment segment;
+    std::shared_ptr<const Segment> segment;
+  };
+  // How a region that nobody uses any more finds the backend, if it is still there.
+  struct Owner {
+    Mutex mutex;
+    ShmBackend* backend COLLA_GUARDED_BY(mutex);
   };
 
   ShmBackend(const Options& options, std::unique_ptr<net::Listener> listener, Segment bell);
@@ -88,6 +92,8 @@ class ShmBackend final : public Backend, public SharedMemory {
   void service(Link& link) COLLA_REQUIRES(mutex_);
   void flush(Link& link) COLLA_REQUIRES(mutex_);
   void tell(Link& link, const Control& control) COLLA_REQUIRES(mutex_);
+  // Peers can no longer map the region that begins there.
+  void release(const std::byte* region);
   Status lost(int peer) const;
 
   const Options options_;
@@ -103,6 +109,7 @@ class ShmBackend final : public Backend, public SharedMemory {
   TimePoint lastPoll_ COLLA_GUARDED_BY(mutex_);
   std::uint32_t nextRegion_ COLLA_GUARDED_BY(mutex_) = 1;
   std::map<const std::byte*, Region> regions_ COLLA_GUARDED_BY(mutex_);  // Own, by address.
+  const std::shared_ptr<Owner> owner_ = std::make_shared<Owner>();
 };
 
 }  // namespace colla::transport::shm
