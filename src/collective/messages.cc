@@ -3,20 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
-
-#include "collective/reduction.h"
+#include <thread>
 
 namespace colla::collective {
 namespace {
 
 using namespace std::chrono_literals;
 
-// How long after a deadline a rank still listens for one that knows better who is to blame: the
-// peers it waited for may themselves have waited for somebody else. Who waited for a single peer
-// knows best, and speaks first.
-constexpr auto kSingleGrace = 100ms;
-constexpr auto kManyGrace = 400ms;
+// How long after a deadline a rank still listens for those that it waited for, from the last news.
+constexpr auto kGrace = 400ms;
+constexpr auto kLongestGrace = 2s;
 
 }  // namespace
 
@@ -48,6 +44,7 @@ void Messages::recv(int rank, std::uint32_t step, std::span<std::byte> data) {
 
 Status Messages::wait() {
   if (pending_.empty()) return {};
+  since_ = std::chrono::steady_clock::now();
   Status status = turn_.group.options().transport->wait(pending_, turn_.deadline);
   if (!status.ok()) status = explain(status);
   pending_.clear();
@@ -55,42 +52,80 @@ Status Messages::wait() {
   return status;
 }
 
+const std::string& Messages::nameOf(int peer) const {
+  const auto& options = turn_.group.options();
+  const auto it = std::ranges::find(options.members, peer);
+  return options.names.at(static_cast<std::size_t>(it - options.members.begin()));
+}
+
 Status Messages::explain(const Status& status) {
   const auto& options = turn_.group.options();
-  // A peer that has found out more has said so in full.
-  if (const Status told = options.transport->aborted(options.id); !told.ok()) return told;
+  // A peer that has found out more has said so in full; of lateness each knows its own part only.
+  const Status told = options.transport->aborted(options.id);
+  if (!told.ok() && told.code() != StatusCode::kTimeout) return told;
+  if (status.code() == StatusCode::kTimeout) return findLate();
   if (status.code() == StatusCode::kMismatch) {
     for (const transport::Request* request : pending_) {
       if (request->status().code() != StatusCode::kMismatch) continue;
-      const auto it = std::ranges::find(options.members, request->peer());
-      const auto theirs = static_cast<std::size_t>(it - options.members.begin());
       return {StatusCode::kMismatch,
               fmt::format("the ranks called different things: {} called {}; {} called {}",
                           options.names[options.rank], describe(turn_.call),
-                          options.names.at(theirs), describe(request->theirs())),
+                          nameOf(request->peer()), describe(request->theirs())),
               request->peer()};
     }
   }
-  if (status.code() == StatusCode::kTimeout) {
-    std::set<int> suspects;
-    for (const transport::Request* request : pending_) {
-      if (!request->status().ok()) suspects.insert(request->peer());
-    }
-    const Deadline grace = Deadline::after(suspects.size() == 1 ? kSingleGrace : kManyGrace);
-    while (!grace.expired()) {
-      const Status better = options.transport->aborted(options.id);
-      if (!better.ok() && better.peer() != options.members[options.rank]) return better;
-      std::this_thread::sleep_for(1ms);
-    }
-  }
-  // Among many, messages take several rounds: who keeps this rank waiting may wait as well.
-  if (status.code() == StatusCode::kTimeout && options.members.size() > kFewRanks) {
-    return Status(status.code(),
-                  fmt::format("{}, or for one that it waits for in turn", status.message()),
-                  status.peer())
-        .withContext(describe(turn_.call));
-  }
   return status.withContext(describe(turn_.call));
+}
+
+// Among many, messages take several rounds: whom this rank waited for may have waited as well. So
+// everybody tells those it knows whom it waited for, which ends their waits too. Who has something
+// to say is not late; when all that this rank waited for have, one of them knows more.
+Status Messages::findLate() {
+  const auto& options = turn_.group.options();
+  transport::Transport& transport = *options.transport;
+  const std::vector<int> peers = unfinished();
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - since_;
+  const auto accuse = [&](const std::vector<int>& late) -> Status {
+    std::string list;
+    for (const int peer : late) list += (list.empty() ? "" : ", ") + nameOf(peer);
+    return {StatusCode::kTimeout,
+            fmt::format("{}: waited {:.1f} s for {}", describe(turn_.call), waited.count(), list),
+            late.front()};
+  };
+  const auto view = [&]() -> Status {
+    std::vector<int> silent;
+    Status better;
+    for (const int peer : peers) {
+      const Status said = transport.abortedBy(peer, options.id);
+      if (said.ok()) silent.push_back(peer);
+      if (!said.ok() && said.peer() != options.members[options.rank]) better = said;
+    }
+    if (!silent.empty()) return accuse(silent);
+    return better.ok() ? accuse(peers) : better;
+  };
+
+  Status mine;
+  const Deadline end = Deadline::after(kLongestGrace);
+  for (Deadline grace = Deadline::after(kGrace); !grace.expired() && !end.expired();) {
+    const Status now = view();
+    if (now.peer() == mine.peer()) {
+      std::this_thread::sleep_for(1ms);
+      continue;
+    }
+    mine = now;
+    transport.abort(options.id, mine, options.members);
+    grace = Deadline::after(kGrace);
+  }
+  return view();
+}
+
+std::vector<int> Messages::unfinished() const {
+  std::vector<int> peers;
+  for (const transport::Request* request : pending_) {
+    const bool known = std::ranges::find(peers, request->peer()) != peers.end();
+    if (!request->status().ok() && !known) peers.push_back(request->peer());
+  }
+  return peers;
 }
 
 }  // namespace colla::collective

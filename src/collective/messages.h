@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <deque>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "collective/group_core.h"
@@ -26,11 +27,15 @@ class Messages {
 
  private:
   transport::Envelope envelope(std::uint32_t step) const;
+  const std::string& nameOf(int peer) const;
   Status explain(const Status& status);
+  Status findLate();
+  std::vector<int> unfinished() const;
 
   GroupCore::Turn& turn_;
   std::deque<transport::Request> requests_;
   std::vector<transport::Request*> pending_;
+  TimePoint since_;  // wait() was called.
 };
 
 }  // namespace colla::collective

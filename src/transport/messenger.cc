@@ -202,6 +202,13 @@ Status Messenger::aborted(std::uint32_t group) {
   return it == context_.broken.end() ? Status() : it->second;
 }
 
+Status Messenger::abortedBy(int peer, std::uint32_t group) {
+  static_cast<void>(aborted(group));
+  const Turn turn(*this);
+  const PeerLink* const l = links_[static_cast<std::size_t>(peer)].get();
+  return l == nullptr ? Status() : l->said(group);
+}
+
 PeerLink& Messenger::link(int peer) {
   if (const auto& known = links_[static_cast<std::size_t>(peer)]) return *known;
   PeerLink& l = addLink(peer);

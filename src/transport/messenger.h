@@ -43,6 +43,7 @@ class Messenger final : public Transport {
   bool waitAny(std::span<Request* const> requests, Deadline deadline) override;
   void abort(std::uint32_t group, const Status& why, std::span<const int> peers) override;
   Status aborted(std::uint32_t group) override;
+  Status abortedBy(int peer, std::uint32_t group) override;
 
  private:
   enum class Direction { kSend, kReceive };

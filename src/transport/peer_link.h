@@ -85,6 +85,11 @@ class PeerLink {
   void fail(Status status);
   // Tells the peer that a group is broken.
   void sendAbort(std::uint32_t group, std::span<const std::byte> why);
+  // Why a group is broken, in the peer's own last words; fine when it has said nothing of it.
+  Status said(std::uint32_t group) const {
+    const auto it = said_.find(group);
+    return it == said_.end() ? Status() : it->second;
+  }
 
   // Reads and writes as far as the streams go, up to a fair share; whether anything moved.
   bool pump();
@@ -172,6 +177,7 @@ class PeerLink {
   RequestList announced_;  // Large sends that the peer is not ready for,
   RequestList parting_;    // and those that it is.
 
+  std::map<std::uint32_t, Status> said_;  // Of broken groups.
   std::list<Message> unexpected_;
   std::list<Message> spare_;
   std::size_t unexpectedBytes_ = 0;

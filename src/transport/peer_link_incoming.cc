@@ -156,9 +156,10 @@ Status PeerLink::onBody(Connection& connection) {
     store(connection.arriving);
     drop(std::prev(unexpected_.end()));
     if (!why) return {StatusCode::kRefused, "it sent an abort without a reason"};
-    if (context_.broken.size() + context_.aborts.size() >= kTableLimit) {
+    if (context_.broken.size() + context_.aborts.size() + said_.size() >= kTableLimit) {
       return {StatusCode::kRefused, "it broke too many groups"};
     }
+    said_.insert_or_assign(frame.envelope.group, *why);
     context_.aborts.push_back({frame.envelope.group, *why});
     return {};
   }

@@ -135,6 +135,8 @@ class Transport {
   virtual void abort(std::uint32_t group, const Status& why, std::span<const int> peers) = 0;
   // What the first abort said of `group`; fine when nobody has broken it. Looks for news first.
   virtual Status aborted(std::uint32_t group) = 0;
+  // The same of what `peer` has said last.
+  virtual Status abortedBy(int peer, std::uint32_t group) = 0;
 
   // Memory that the processes of this host map together; null where the backend has none.
   virtual SharedMemory* sharedMemory() { return nullptr; }

@@ -40,6 +40,9 @@ class MessagesOnly final : public transport::Transport {
     inner_->abort(group, why, peers);
   }
   Status aborted(std::uint32_t group) override { return inner_->aborted(group); }
+  Status abortedBy(int peer, std::uint32_t group) override {
+    return inner_->abortedBy(peer, group);
+  }
 
  private:
   std::unique_ptr<Transport> inner_;

@@ -117,27 +117,41 @@ TEST(StrangersTest, TheJobGoesOn) {
   }
 }
 
-class StopTest : public ::testing::TestWithParam<std::string> {};
+class StopTest : public ::testing::TestWithParam<std::tuple<std::string, std::string, int>> {};
 
 // A peer that stops without dying: the deadline's error names it.
 TEST_P(StopTest, TheDeadlineNamesTheStoppedRank) {
-  Processes job(4, {COLLA_MEMBER, "allreduce", kForever, "200000", "1000"},
-                {{"COLLA_TRANSPORT", GetParam()}});
-  for (int rank = 0; rank < 4; ++rank) ASSERT_TRUE(job.says(rank, "going")) << job.end(rank).said;
+  const auto [transport, operation, ranks] = GetParam();
+  Processes job(ranks, {COLLA_MEMBER, operation, kForever, "200000", "1000"},
+                {{"COLLA_TRANSPORT", transport}});
+  for (int rank = 0; rank < ranks; ++rank) {
+    ASSERT_TRUE(job.says(rank, "going")) << job.end(rank).said;
+  }
   job.signal(2, SIGSTOP);
-  for (const int rank : {0, 1, 3}) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank == 2) continue;
     const auto ended = job.end(rank);
     EXPECT_EQ(ended.code, 3) << ended.said;
     EXPECT_THAT(ended.said, AllOf(HasSubstr("peer=2 "), HasSubstr("timeout"),
                                   HasSubstr("rank 2 on host testhost")));
   }
 }
-INSTANTIATE_TEST_SUITE_P(Transports, StopTest, ::testing::Values("shm", "tcp", "tcp-plain"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+std::string stopName(const ::testing::TestParamInfo<StopTest::ParamType>& stop) {
+  std::string name = std::get<0>(stop.param) + "_" + std::get<1>(stop.param);
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(Few, StopTest,
+                         ::testing::Combine(::testing::Values("shm", "tcp", "tcp-plain"),
+                                            ::testing::Values("allreduce"), ::testing::Values(4)),
+                         stopName);
+// So many that messages go by way of others.
+INSTANTIATE_TEST_SUITE_P(Many, StopTest,
+                         ::testing::Combine(::testing::Values("tcp-plain"),
+                                            ::testing::Values("barrier", "allreduce", "broadcast",
+                                                              "reduce", "gather", "allgather"),
+                                            ::testing::Values(12)),
+                         stopName);
 
 }  // namespace
 }  // namespace colla
