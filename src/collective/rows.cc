@@ -114,11 +114,4 @@ Rows foldRows(const SumTree& tree, std::span<const RowsView> leaves, std::size_t
   return std::move(sum);
 }
 
-Rows foldRows(const SumTree& tree, std::span<const Rows> leaves, std::size_t width) {
-  std::vector<RowsView> views;
-  views.reserve(leaves.size());
-  for (const Rows& leaf : leaves) views.emplace_back(leaf);
-  return foldRows(tree, views, width);
-}
-
 }  // namespace colla::collective

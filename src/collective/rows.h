@@ -45,6 +45,5 @@ void finishRows(Rows& rows);
 
 // leaves[i] is leaf i's of `tree`; the root's sum, finished.
 Rows foldRows(const SumTree& tree, std::span<const RowsView> leaves, std::size_t width);
-Rows foldRows(const SumTree& tree, std::span<const Rows> leaves, std::size_t width);
 
 }  // namespace colla::collective

@@ -1,6 +1,7 @@
 #include "train/row_sums.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 #include "colla/collectives.h"
@@ -48,32 +49,37 @@ std::vector<Rows> RowSums::takePartials(int matrix) {
 }
 
 Status RowSums::finish(Group& group) {
-  // Of each matrix, by subtree; only this worker's have rows yet.
-  std::vector<std::vector<Rows>> partials;
+  std::vector<std::vector<Rows>> mine;
   for (int matrix = 0; matrix < static_cast<int>(widths_.size()); ++matrix) {
-    auto& all = partials.emplace_back(takePartials(matrix));
-    all.insert(all.begin(), firstSubtree_[rank_], Rows());
-    all.resize(subtrees_.size());
+    mine.push_back(takePartials(matrix));
   }
-  if (group.size() > 1) COLLA_TRY(exchange(group, partials));
+  Partials all(widths_.size(), std::vector<RowsView>(subtrees_.size()));
+  if (group.size() > 1) {
+    COLLA_TRY(exchange(group, mine, all));
+  } else {
+    for (std::size_t matrix = 0; matrix < widths_.size(); ++matrix) {
+      std::ranges::transform(mine[matrix], all[matrix].begin(),
+                             [](const Rows& rows) { return RowsView(rows); });
+    }
+  }
   for (std::size_t matrix = 0; matrix < widths_.size(); ++matrix) {
-    sums_[matrix] = collective::foldRows(tree_, partials[matrix], widths_[matrix]);
+    sums_[matrix] = collective::foldRows(tree_, all[matrix], widths_[matrix]);
   }
   return {};
 }
 
 // Three gathers for all matrices together: how many rows each subtree has, which ones, their
 // values.
-Status RowSums::exchange(Group& group, std::vector<std::vector<Rows>>& partials) const {
+Status RowSums::exchange(Group& group, const std::vector<std::vector<Rows>>& mine, Partials& all) {
   const auto workers = static_cast<std::size_t>(map_.workers());
-  std::vector<std::int64_t> mine;
-  std::vector<std::int64_t> rows;
-  std::vector<float> values;
-  for (auto& matrix : partials) {
-    for (std::size_t i = firstSubtree_[rank_]; i < firstSubtree_[rank_ + 1]; ++i) {
-      mine.push_back(static_cast<std::int64_t>(matrix[i].rows.size()));
-      rows.insert(rows.end(), matrix[i].rows.begin(), matrix[i].rows.end());
-      values.insert(values.end(), matrix[i].values.begin(), matrix[i].values.end());
+  std::vector<std::int64_t> myLengths;
+  myRows_.clear();
+  myValues_.clear();
+  for (const auto& matrix : mine) {
+    for (const Rows& partial : matrix) {
+      myLengths.push_back(static_cast<std::int64_t>(partial.rows.size()));
+      myRows_.insert(myRows_.end(), partial.rows.begin(), partial.rows.end());
+      myValues_.insert(myValues_.end(), partial.values.begin(), partial.values.end());
     }
   }
   std::vector<std::size_t> counts(workers);
@@ -81,12 +87,10 @@ Status RowSums::exchange(Group& group, std::vector<std::vector<Rows>>& partials)
     counts[worker] = widths_.size() * (firstSubtree_[worker + 1] - firstSubtree_[worker]);
   }
   std::vector<std::int64_t> lengths(widths_.size() * subtrees_.size());
-  COLLA_TRY(allgatherv(group, mine, lengths, counts));
+  COLLA_TRY(allgatherv(group, myLengths, lengths, counts));
 
   std::vector<std::size_t> rowCounts(workers);
   std::vector<std::size_t> valueCounts(workers);
-  std::size_t allRows = 0;
-  std::size_t allValues = 0;
   for (std::size_t worker = 0, at = 0; worker < workers; ++worker) {
     for (const std::size_t width : widths_) {
       for (std::size_t i = firstSubtree_[worker]; i < firstSubtree_[worker + 1]; ++i, ++at) {
@@ -94,26 +98,21 @@ Status RowSums::exchange(Group& group, std::vector<std::vector<Rows>>& partials)
         valueCounts[worker] += static_cast<std::size_t>(lengths[at]) * width;
       }
     }
-    allRows += rowCounts[worker];
-    allValues += valueCounts[worker];
   }
-  std::vector<std::int64_t> everybodysRows(allRows);
-  std::vector<float> everybodysValues(allValues);
-  COLLA_TRY(allgatherv(group, rows, everybodysRows, rowCounts));
-  COLLA_TRY(allgatherv(group, values, everybodysValues, valueCounts));
+  rows_.resize(std::reduce(rowCounts.begin(), rowCounts.end()));
+  values_.resize(std::reduce(valueCounts.begin(), valueCounts.end()));
+  COLLA_TRY(allgatherv(group, myRows_, rows_, rowCounts));
+  COLLA_TRY(allgatherv(group, myValues_, values_, valueCounts));
 
-  const std::int64_t* row = everybodysRows.data();
-  const float* value = everybodysValues.data();
+  std::span<const std::int64_t> rows(rows_);
+  std::span<const float> values(values_);
   for (std::size_t worker = 0, at = 0; worker < workers; ++worker) {
     for (std::size_t matrix = 0; matrix < widths_.size(); ++matrix) {
       for (std::size_t i = firstSubtree_[worker]; i < firstSubtree_[worker + 1]; ++i, ++at) {
-        const std::int64_t length = lengths[at];
-        Rows& partial = partials[matrix][i];
-        partial.rows.assign(row, row + length);
-        row += length;
-        const float* const end = value + static_cast<std::size_t>(length) * widths_[matrix];
-        partial.values.assign(value, end);
-        value = end;
+        const auto count = static_cast<std::size_t>(lengths[at]);
+        all[matrix][i] = {rows.first(count), values.first(count * widths_[matrix])};
+        rows = rows.subspan(count);
+        values = values.subspan(count * widths_[matrix]);
       }
     }
   }

@@ -24,6 +24,7 @@
 namespace colla::train {
 
 using collective::Rows;
+using collective::RowsView;
 
 class RowSums {
  public:
@@ -45,7 +46,9 @@ class RowSums {
 
  private:
   Rows fold(std::map<int, Rows>& slices, SliceRange range, std::size_t width) const;
-  Status exchange(Group& group, std::vector<std::vector<Rows>>& partials) const;
+  // Of each matrix, by subtree.
+  using Partials = std::vector<std::vector<RowsView>>;
+  Status exchange(Group& group, const std::vector<std::vector<Rows>>& mine, Partials& all);
 
   const SliceMap map_;
   const collective::SumTree tree_;
@@ -56,6 +59,10 @@ class RowSums {
   std::vector<std::size_t> firstSubtree_;
   std::vector<std::map<int, Rows>> slices_;  // Of each matrix, this step's.
   std::vector<Rows> sums_;
+  // This step's on their way, this worker's and everybody's; kept, because memory that is new costs
+  // more than what it is filled with.
+  std::vector<std::int64_t> myRows_, rows_;
+  std::vector<float> myValues_, values_;
 };
 
 }  // namespace colla::train

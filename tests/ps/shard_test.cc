@@ -37,7 +37,8 @@ TEST(ShardTest, RowsHaveTheSameBitsHoweverTheyAreCut) {
   std::vector<float> expected(kRows * kWidth);
   std::vector<std::vector<float>> slots(rule.slots().size(), expected);
   std::vector<std::span<float>> slotSpans(slots.begin(), slots.end());
-  const collective::Rows sum = collective::foldRows(collective::SumTree::of(map), leaves, kWidth);
+  const std::vector<collective::RowsView> views(leaves.begin(), leaves.end());
+  const collective::Rows sum = collective::foldRows(collective::SumTree::of(map), views, kWidth);
   for (std::int64_t step = 1; step <= 2; ++step) {
     rule.applyRows<float>({.step = step, .lr = learningRate(options)}, expected, kWidth, sum.rows,
                           sum.values, slotSpans);
