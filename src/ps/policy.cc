@@ -23,6 +23,11 @@ std::string_view toString(Consistency consistency) {
   return "unknown";
 }
 
+int PolicyOptions::spare() const {
+  if (consistency != Consistency::kSync) return workers - 1;
+  return backup == kAuto ? workers / 2 : backup;
+}
+
 Status validate(const PolicyOptions& options) {
   if (options.backup != PolicyOptions::kAuto &&
       (options.backup < 0 || options.backup >= options.workers)) {

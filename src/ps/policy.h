@@ -66,10 +66,7 @@ struct PolicyOptions {
   // and always of all of them: nobody can be done without.
   bool exact() const { return consistency == Consistency::kSync && backup == 0; }
   // How many workers may be lost, and the others go on.
-  int spare() const {
-    if (consistency != Consistency::kSync) return workers - 1;
-    return backup == kAuto ? 0 : backup;
-  }
+  int spare() const;
 
   friend bool operator==(const PolicyOptions&, const PolicyOptions&) = default;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace colla::ps {
 namespace {
@@ -48,18 +49,20 @@ void SyncPolicy::isBack(int worker) {
                    step_ + 1));
 }
 
+// Those that are there and need not be waited for.
+std::size_t SyncPolicy::backups() const {
+  if (automatic()) return left_.size();
+  const auto backup = static_cast<std::size_t>(options_.backup);
+  return backup - std::min(lost_.size(), backup);
+}
+
 // Enough of those that have samples.
 bool SyncPolicy::complete() const {
-  const std::size_t backup =
-      options_.backup == PolicyOptions::kAuto
-          ? left_.size()
-          : static_cast<std::size_t>(options_.backup) -
-                std::min(lost_.size(), static_cast<std::size_t>(options_.backup));
   const std::size_t candidates = there_.size() - empty_.size();
   if (candidates == 0) return true;
   // Backups are for steps in which everybody has samples: a last few are all waited for.
   const std::size_t needed =
-      empty_.empty() ? candidates - std::min(backup, candidates - 1) : candidates;
+      empty_.empty() ? candidates - std::min(backups(), candidates - 1) : candidates;
   return in_.size() >= needed;
 }
 
@@ -97,12 +100,25 @@ Result<std::vector<Decision>> SyncPolicy::gone(int worker, bool finished, TimePo
               options_.consistency == Consistency::kSsp ? std::string("no worker is left")
               : spare == 0 ? std::string("a step waits for every worker: start with --backup N "
                                          "to go on without up to N of them")
-                           : fmt::format("--backup {} lets no more than that be lost", spare)};
+              : automatic()
+                  ? std::string("--backup auto lets no more than half of the workers be lost")
+                  : fmt::format("--backup {} lets no more than that be lost", spare)};
     }
+    if (left_.size() + lost_.size() > static_cast<std::size_t>(spare)) waitAgain(worker);
   }
   const bool waiting = !in_.empty() || !empty_.empty();
   if (there_.empty() || !waiting || !complete()) return std::vector<Decision>();
   return std::vector<Decision>{update(now)};
+}
+
+// Not everybody that was left behind can be done without now.
+void SyncPolicy::waitAgain(int lost) {
+  for (const int worker : std::exchange(left_, {})) {
+    tell(
+        fmt::format("steps wait for worker {} again: worker {} is lost, and no more than half of "
+                    "the workers can be done without",
+                    worker, lost));
+  }
 }
 
 std::vector<int> SyncPolicy::waitsFor() const {
@@ -123,11 +139,10 @@ std::chrono::nanoseconds SyncPolicy::patience() const {
 }
 
 TimePoint SyncPolicy::nextDeadline() const {
-  if (options_.backup != PolicyOptions::kAuto || in_.empty() || times_.size() < kFewestTimes) {
-    return TimePoint::max();
-  }
+  if (!automatic() || in_.empty() || times_.size() < kFewestTimes) return TimePoint::max();
   const std::size_t late = waitsFor().size();
-  const bool few = late > 0 && (left_.size() + late) * 2 <= there_.size();
+  const std::size_t without = lost_.size() + left_.size() + late;
+  const bool few = late > 0 && without * 2 <= there_.size() + lost_.size();
   return few ? lastArrival_ + patience() : TimePoint::max();
 }
 

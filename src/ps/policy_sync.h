@@ -7,7 +7,8 @@
 // `auto`: a step waits for everybody until one keeps the others waiting for longer than
 // max(50 ms, 3 x the median time of the last steps), counted from the arrival of the last of the
 // others. From then on steps don't wait for that worker, until a step takes it no longer than that
-// again; at most half of the workers are left behind.
+// again. A worker that is lost has been left behind for good, so no run depends on whether its loss
+// or its lateness is noticed first. At most half of the workers are left behind or lost.
 //
 // SSP without staleness is the same but for lost workers: their clocks are retired, the others' go
 // on.
@@ -32,9 +33,12 @@ class SyncPolicy final : public Policy {
   std::vector<int> waitsFor() const override;
 
  private:
+  bool automatic() const { return options_.backup == PolicyOptions::kAuto; }
+  std::size_t backups() const;
   bool complete() const;
   Decision update(TimePoint now);
   void isBack(int worker);
+  void waitAgain(int lost);
   std::chrono::nanoseconds patience() const;
 
   const PolicyOptions options_;

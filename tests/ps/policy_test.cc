@@ -175,6 +175,48 @@ TEST_F(AutoBackupTest, WhoIsFastAgainNeedNotOvertakeTheOthers) {
   EXPECT_THAT(decisions[0].take, ElementsAre(0, 1, 2, 3));
 }
 
+// Whether it was found to be late before or not.
+TEST_F(AutoBackupTest, ALostWorkerIsLeftBehindForGood) {
+  for (int i = 0; i < 8; ++i) step();
+  for (int worker = 0; worker < 3; ++worker) policy_->arrived({worker, step_}, now_);
+  EXPECT_THAT(policy_->tick(now_ + 50ms), SizeIs(1));
+  ++step_;
+  EXPECT_THAT(policy_->arrived({0, step_}, now_), IsEmpty());
+  auto decisions = policy_->gone(3, false, now_);
+  ASSERT_TRUE(decisions.ok()) << decisions.status();
+  EXPECT_THAT(*decisions, IsEmpty());
+  EXPECT_THAT(policy_->waitsFor(), ElementsAre(1, 2));
+  EXPECT_THAT(policy_->arrived({1, step_}, now_), IsEmpty());
+  decisions = policy_->gone(2, false, now_);
+  ASSERT_TRUE(decisions.ok()) << decisions.status();
+  ASSERT_THAT(*decisions, SizeIs(1));
+  EXPECT_THAT(decisions->at(0).take, ElementsAre(0, 1));
+  ++step_;
+  // That was half of them: the others are all waited for, and needed.
+  EXPECT_THAT(policy_->arrived({0, step_}, now_), IsEmpty());
+  EXPECT_EQ(policy_->nextDeadline(), TimePoint::max());
+  decisions = policy_->gone(1, false, now_);
+  EXPECT_THAT(std::string(decisions.status().message()), HasSubstr("no more than half"));
+}
+
+TEST_F(AutoBackupTest, StragglersAreNeededOnceOthersAreLost) {
+  for (int i = 0; i < 8; ++i) step();
+  for (int worker = 0; worker < 2; ++worker) policy_->arrived({worker, step_}, now_);
+  EXPECT_THAT(policy_->tick(now_ + 50ms), SizeIs(1));
+  EXPECT_THAT(policy_->takeNews(), SizeIs(2));
+  ++step_;
+  EXPECT_THAT(policy_->arrived({0, step_}, now_), IsEmpty());
+  const auto decisions = policy_->gone(1, false, now_);
+  ASSERT_TRUE(decisions.ok()) << decisions.status();
+  EXPECT_THAT(*decisions, IsEmpty());
+  EXPECT_THAT(policy_->takeNews(), ElementsAre(HasSubstr("wait for worker 2 again: worker 1"),
+                                               HasSubstr("wait for worker 3 again: worker 1")));
+  EXPECT_THAT(policy_->waitsFor(), ElementsAre(2, 3));
+  // One of them will do.
+  EXPECT_THAT(policy_->arrived({2, step_}, now_), IsEmpty());
+  EXPECT_EQ(policy_->nextDeadline(), now_ + 50ms);
+}
+
 TEST(AsyncPolicyTest, TakesEachAsItComes) {
   const auto policy = makePolicy({.consistency = Consistency::kAsync, .workers = 2}, 0);
   const auto decisions = policy->arrived({1, 0}, kStart);

@@ -81,7 +81,8 @@ TEST_F(ServerFaultsTest, OthersGoOnWithoutAKilledWorker) {
   for (const Words& words : {Words{"--strategy", "ps-async", "--np", "3"},
                              Words{"--strategy", "ps-ssp", "--np", "3", "--staleness", "4"},
                              Words{"--strategy", "ps-ssp", "--np", "3"},
-                             Words{"--strategy", "ps-sync", "--np", "3", "--backup", "1"}}) {
+                             Words{"--strategy", "ps-sync", "--np", "3", "--backup", "1"},
+                             Words{"--strategy", "ps-sync", "--np", "3", "--backup", "auto"}}) {
     begin(words);
     ASSERT_TRUE(reaches(10)) << process_->err();
     ASSERT_EQ(kill(process_->worker(2), SIGKILL), 0);
@@ -114,6 +115,18 @@ TEST_F(ServerFaultsTest, AutoLeavesAStoppedWorkerBehindUntilItKeepsPace) {
   kill(worker, SIGCONT);
   ASSERT_TRUE(wentOn) << process_->err();
   EXPECT_TRUE(says("worker 2 keeps pace again")) << process_->err();
+  interrupt();
+}
+
+TEST_F(ServerFaultsTest, AutoGoesOnWithoutAStragglerThatDies) {
+  begin({"--strategy", "ps-sync", "--np", "3", "--backup", "auto"});
+  ASSERT_TRUE(reaches(20)) << process_->err();
+  const pid_t worker = process_->worker(2);
+  ASSERT_EQ(kill(worker, SIGSTOP), 0);
+  ASSERT_TRUE(says("worker 2 is a straggler")) << process_->err();
+  ASSERT_EQ(kill(worker, SIGKILL), 0);
+  ASSERT_TRUE(says("is lost: ")) << process_->err();
+  ASSERT_TRUE(reaches(saved() + 50)) << process_->err();
   interrupt();
 }
 
