@@ -13,6 +13,7 @@
 #include "data/image/mnist.h"
 #include "data/read_options.h"
 #include "data/record/captions.h"
+#include "data/record/images.h"
 #include "data/sequence/proteins.h"
 #include "data/sparse/libsvm.h"
 #include "data/text/text_files.h"
@@ -67,6 +68,11 @@ DatasetResult openLibsvmFile(std::string_view file, Part part, const ReadOptions
   return data::openLibsvm(std::string(file), part);
 }
 
+DatasetResult openRecordImageFiles(std::string_view path, Part part, const ReadOptions& options) {
+  COLLA_TRY(data::checkOptions(path, options, {.images = true}));
+  return data::openRecordImages(std::string(path), part, options);
+}
+
 DatasetResult openTextFiles(std::string_view path, Part part, const ReadOptions& options) {
   COLLA_TRY(data::checkOptions(path, options, {.length = true, .vocabulary = true}));
   return data::openText(std::string(path), part, options);
@@ -96,6 +102,8 @@ constexpr std::array kKinds = {
     Kind{"synthetic:mnist", "synthetic:mnist[:SAMPLES]", data::openSyntheticMnist, nullptr},
     Kind{"synthetic:text", "synthetic:text[:WORDS[xVOCABULARY]]", data::openSyntheticText, nullptr},
     Kind{"text", "text:FOLDER or FILE", openTextFiles, data::looksLikeText},
+    Kind{"tfrecord", "tfrecord:FOLDER or FILE (labelled images in tf.Examples)",
+         openRecordImageFiles, nullptr},
 };
 
 std::string whatThereIs() {

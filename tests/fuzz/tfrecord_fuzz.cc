@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/crc32c.h"
+#include "base/unique_fd.h"
 #include "data/record/example.h"
 #include "data/record/record_file.h"
 
@@ -41,8 +42,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const int memory = ::memfd_create("fuzz", MFD_CLOEXEC);
   if (memory < 0 || ::write(memory, bytes.data(), bytes.size()) < 0) std::abort();
   const std::string path = "/proc/self/fd/" + std::to_string(memory);
+  const colla::UniqueFd closes(memory);
   const auto file = colla::data::RecordFile::open(path);
-  ::close(memory);
   if (!file.ok()) {
     if (!file.status().message().starts_with(path + ": ")) std::abort();
     return 0;

@@ -10,14 +10,11 @@
 
 #include "data/file.h"
 #include "data/image/decode.h"
-#include "data/image/transform.h"
-#include "data/indices.h"
+#include "data/image/labelled_images.h"
 #include "data/split.h"
 
 namespace colla::data {
 namespace {
-
-constexpr int kChannels = 3;
 
 // Sorted. What can't be read is as good as not there.
 std::vector<std::string> namesIn(const std::filesystem::path& folder, bool folders) {
@@ -60,60 +57,27 @@ struct Entry {
   std::int64_t label = 0;
 };
 
-class ImageFolder : public Dataset {
+class FolderImages : public ImageSource {
  public:
-  ImageFolder(std::string title, std::filesystem::path root, std::vector<std::string> classes,
-              std::vector<Entry> entries, const ImageTransform& transform)
-      : title_(std::move(title)),
-        root_(std::move(root)),
-        classes_(std::move(classes)),
-        entries_(std::move(entries)),
-        transform_(transform) {}
+  FolderImages(std::filesystem::path root, std::vector<std::string> classes,
+               std::vector<Entry> entries)
+      : root_(std::move(root)), classes_(std::move(classes)), entries_(std::move(entries)) {}
 
   std::int64_t size() const override { return static_cast<std::int64_t>(entries_.size()); }
-  std::vector<Field> fields() const override {
-    const auto [height, width] = transform_.output();
-    return {{"image", DataType::kFloat32, {kChannels, height, width}},
-            {"label", DataType::kInt64, {}}};
-  }
   std::int64_t classes() const override { return static_cast<std::int64_t>(classes_.size()); }
-  Result<Batch> read(std::span<const std::int64_t> indices, Random& random) const override;
-  std::string describe() const override {
-    return fmt::format("{}: {}", title_, describeSamples(*this));
+  Result<LabelledImage> read(std::int64_t index) const override {
+    const auto& [file, label] = entries_[index];
+    const std::string path = (root_ / classes_[label] / file).string();
+    COLLA_TRY_ASSIGN(const auto bytes, readFile(path));
+    COLLA_TRY_ASSIGN(Image image, decodeImage(bytes, path));
+    return LabelledImage{std::move(image), label};
   }
 
  private:
-  std::string title_;
   std::filesystem::path root_;
   std::vector<std::string> classes_;
   std::vector<Entry> entries_;
-  ImageTransform transform_;
-  mutable ArrayPool pool_;
 };
-
-Result<Image> readImage(const std::filesystem::path& path) {
-  COLLA_TRY_ASSIGN(const auto bytes, readFile(path.string()));
-  return decodeImage(bytes, path.string());
-}
-
-Result<Batch> ImageFolder::read(std::span<const std::int64_t> indices, Random& random) const {
-  COLLA_TRY(checkIndices(title_, indices, size()));
-  const auto [height, width] = transform_.output();
-  const auto count = static_cast<std::int64_t>(indices.size());
-  COLLA_TRY_ASSIGN(Array images,
-                   pool_.allocate(DataType::kFloat32, {count, kChannels, height, width}));
-  COLLA_TRY_ASSIGN(Array labels, pool_.allocate(DataType::kInt64, {count}));
-  ImageTransform::Scratch scratch;
-  float* result = images.as<float>().data();
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto& [file, label] = entries_[indices[i]];
-    COLLA_TRY_ASSIGN(const Image image, readImage(root_ / classes_[label] / file));
-    transform_.apply(image.view(), random, scratch, result);
-    result += kChannels * height * width;
-    labels.as<std::int64_t>()[i] = label;
-  }
-  return Batch{std::move(images), std::move(labels)};
-}
 
 }  // namespace
 
@@ -153,14 +117,9 @@ Result<std::shared_ptr<const Dataset>> openImages(const std::string& folder, Par
                         "each class is to be a folder",
                         toString(part), root.string())};
   }
-  // Also shows early whether they can be read at all.
-  const auto& [file, label] = entries.front();
-  COLLA_TRY_ASSIGN(const Image first, readImage(root / classes[label] / file));
-  const ImageSize size = options.height > 0 ? ImageSize{options.height, options.width} : first.size;
-  const ImageTransform transform(size, options.augment && part == Part::kTrain);
-  return std::shared_ptr<const Dataset>(
-      std::make_shared<ImageFolder>(fmt::format("{} part of {}", toString(part), folder), root,
-                                    std::move(classes), std::move(entries), transform));
+  return labelledImages(
+      fmt::format("{} part of {}", toString(part), folder),
+      std::make_shared<FolderImages>(root, std::move(classes), std::move(entries)), part, options);
 }
 
 }  // namespace colla::data

@@ -38,19 +38,19 @@ Result<std::size_t> readAt(int file, std::int64_t offset, std::span<std::byte> b
 }  // namespace
 
 Result<RecordFile> RecordFile::open(std::string path) {
-  COLLA_TRY_ASSIGN(OpenFile file, openFile(path));
-  RecordFile records(std::move(path), std::move(file.descriptor));
-  COLLA_TRY(records.scan(file.size));
+  RecordFile records(std::move(path));
+  COLLA_TRY(records.scan());
   return records;
 }
 
-Status RecordFile::scan(std::int64_t fileSize) {
+Status RecordFile::scan() {
+  COLLA_TRY_ASSIGN(const OpenFile file, openFile(path_));
   begins_.push_back(0);
-  while (begins_.back() < fileSize) {
+  while (begins_.back() < file.size) {
     const std::int64_t begin = begins_.back();
     const std::int64_t index = size();
     std::array<std::byte, kHeader> header{};
-    COLLA_TRY_ASSIGN(const std::size_t got, readAt(file_.get(), begin, header, path_));
+    COLLA_TRY_ASSIGN(const std::size_t got, readAt(file.descriptor.get(), begin, header, path_));
     if (got < header.size()) return wrong(index, "the file ends inside of it");
     ByteReader reader(header);
     const auto length = reader.number<std::uint64_t>();
@@ -58,7 +58,7 @@ Status RecordFile::scan(std::int64_t fileSize) {
       return wrong(index, index == 0 ? "no TFRecord file, or damaged at its beginning"
                                      : "its length is damaged (CRC)");
     }
-    const std::int64_t room = fileSize - begin - kHeader - kFooter;
+    const std::int64_t room = file.size - begin - kHeader - kFooter;
     if (room < 0 || length > static_cast<std::uint64_t>(room)) {
       return wrong(index, "the file ends inside of it");
     }
@@ -69,9 +69,10 @@ Status RecordFile::scan(std::int64_t fileSize) {
 }
 
 Result<std::vector<std::byte>> RecordFile::read(std::int64_t index) const {
+  COLLA_TRY_ASSIGN(const OpenFile file, openFile(path_));
   const std::int64_t begin = begins_[index] + kHeader;
   std::vector<std::byte> bytes(begins_[index + 1] - begin);
-  COLLA_TRY_ASSIGN(const std::size_t got, readAt(file_.get(), begin, bytes, path_));
+  COLLA_TRY_ASSIGN(const std::size_t got, readAt(file.descriptor.get(), begin, bytes, path_));
   if (got < bytes.size()) return wrong(index, "the file has become shorter");
   std::uint32_t crc = 0;
   std::memcpy(&crc, bytes.data() + bytes.size() - kFooter, sizeof(crc));

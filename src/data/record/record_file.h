@@ -16,12 +16,12 @@
 #include <string_view>
 #include <vector>
 
-#include "base/unique_fd.h"
 #include "colla/status.h"
 
 namespace colla::data {
 
-// Records by number. Immutable after opening and thread safe; move only.
+// Records by number. Immutable after opening and thread safe. The file is open only while one is
+// read: sets come in more files than a process may have open (ImageNet's in 1,024).
 class RecordFile {
  public:
   // Looks for the records: reads and checks their lengths, not their data. kNotFound where there is
@@ -36,11 +36,10 @@ class RecordFile {
   Status wrong(std::int64_t index, std::string_view what) const;
 
  private:
-  RecordFile(std::string path, UniqueFd file) : path_(std::move(path)), file_(std::move(file)) {}
-  Status scan(std::int64_t fileSize);
+  explicit RecordFile(std::string path) : path_(std::move(path)) {}
+  Status scan();
 
   std::string path_;
-  UniqueFd file_;
   std::vector<std::int64_t> begins_;  // Of records, and the end of the last.
 };
 
