@@ -75,6 +75,7 @@ class Watched final : public transport::Transport {
     inner_.abort(group, why, peers);
   }
   Status aborted(std::uint32_t group) override { return inner_.aborted(group); }
+  Status abortedBy(int peer, std::uint32_t group) override { return inner_.abortedBy(peer, group); }
   transport::SharedMemory* sharedMemory() override { return inner_.sharedMemory(); }
 
  private:
