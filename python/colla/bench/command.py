@@ -23,7 +23,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m colla.bench", description=__doc__)
     parser.add_argument("--np", type=int, default=2, help="ranks, all on this host (2)")
     parser.add_argument("--parts", default=",".join(PARTS), help="of " + ",".join(PARTS))
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each system (5)")
+    parser.add_argument("--rounds", type=int, default=15, help="turns of each system (15)")
     parser.add_argument("--threads", type=int, default=0, help="of each rank (cores / ranks)")
     parser.add_argument("--json", metavar="FILE", help="writes the results there too")
     options = parser.parse_args(arguments)
