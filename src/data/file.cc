@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 
 namespace colla::data {
 
@@ -41,6 +43,38 @@ Result<std::vector<std::byte>> readFile(const std::string& path) {
   }
   bytes.resize(done);
   return bytes;
+}
+
+bool isFolder(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+std::filesystem::path folderOf(const std::filesystem::path& path) {
+  return isFolder(path) ? path : path.parent_path();
+}
+
+std::vector<std::string> namesIn(
+    const std::filesystem::path& folder,
+    const std::function<bool(const std::filesystem::directory_entry& entry)>& wanted) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), last; !error && entry != last;
+       entry.increment(error)) {
+    if (wanted(*entry)) names.push_back(entry->path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<std::string> filesIn(const std::filesystem::path& folder,
+                                 const std::function<bool(const std::string& name)>& wanted) {
+  auto files = namesIn(folder, [&](const std::filesystem::directory_entry& entry) {
+    std::error_code ignored;
+    return wanted(entry.path().filename().string()) && entry.is_regular_file(ignored);
+  });
+  for (std::string& file : files) file = (folder / file).string();
+  return files;
 }
 
 }  // namespace colla::data

@@ -16,21 +16,17 @@
 namespace colla::data {
 namespace {
 
-// Sorted. What can't be read is as good as not there.
-std::vector<std::string> namesIn(const std::filesystem::path& folder, bool folders) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder, error), last; !error && entry != last;
-       entry.increment(error)) {
+std::vector<std::string> imagesIn(const std::filesystem::path& folder) {
+  return namesIn(folder, [](const std::filesystem::directory_entry& entry) {
     std::error_code ignored;
-    const std::string name = entry->path().filename().string();
-    if (folders ? entry->is_directory(ignored) && !name.starts_with('.')
-                : hasImageName(name) && entry->is_regular_file(ignored)) {
-      names.push_back(name);
-    }
-  }
-  std::ranges::sort(names);
-  return names;
+    return hasImageName(entry.path().filename().string()) && entry.is_regular_file(ignored);
+  });
+}
+std::vector<std::string> foldersIn(const std::filesystem::path& folder) {
+  return namesIn(folder, [](const std::filesystem::directory_entry& entry) {
+    std::error_code ignored;
+    return entry.is_directory(ignored) && !entry.path().filename().string().starts_with('.');
+  });
 }
 
 // The folder with the classes of a part; both parts have the same one where it has to be split.
@@ -39,15 +35,12 @@ struct Place {
   Share share = Share::kAll;
 };
 std::filesystem::path rootOf(const std::filesystem::path& folder, Part part) {
-  std::error_code ignored;
   if (part == Part::kTrain) return folder / "train";
-  const bool test = std::filesystem::is_directory(folder / "test", ignored);
-  return folder / (test ? "test" : "val");
+  return folder / (isFolder(folder / "test") ? "test" : "val");
 }
 Place placeOf(const std::filesystem::path& folder, Part part) {
-  std::error_code ignored;
-  const bool inParts = std::filesystem::is_directory(rootOf(folder, Part::kTrain), ignored) ||
-                       std::filesystem::is_directory(rootOf(folder, Part::kTest), ignored);
+  const bool inParts =
+      isFolder(rootOf(folder, Part::kTrain)) || isFolder(rootOf(folder, Part::kTest));
   if (!inParts) return {folder, shareOf(part)};
   return {rootOf(folder, part), Share::kAll};
 }
@@ -84,8 +77,8 @@ class FolderImages : public ImageSource {
 bool looksLikeImages(const std::string& folder) {
   for (const Part part : {Part::kTrain, Part::kTest}) {
     const auto root = placeOf(folder, part).root;
-    for (const std::string& name : namesIn(root, true)) {
-      if (!namesIn(root / name, false).empty()) return true;
+    for (const std::string& name : foldersIn(root)) {
+      if (!imagesIn(root / name).empty()) return true;
     }
   }
   return false;
@@ -94,11 +87,11 @@ bool looksLikeImages(const std::string& folder) {
 Result<std::shared_ptr<const Dataset>> openImages(const std::string& folder, Part part,
                                                   const ReadOptions& options) {
   const auto [root, share] = placeOf(folder, part);
-  std::vector<std::string> classes = namesIn(placeOf(folder, Part::kTrain).root, true);
-  if (classes.empty()) classes = namesIn(root, true);  // A test part alone.
+  std::vector<std::string> classes = foldersIn(placeOf(folder, Part::kTrain).root);
+  if (classes.empty()) classes = foldersIn(root);  // A test part alone.
   std::vector<Entry> entries;
-  for (const std::string& name : namesIn(root, true)) {
-    const auto files = namesIn(root / name, false);
+  for (const std::string& name : foldersIn(root)) {
+    const auto files = imagesIn(root / name);
     const auto place = std::ranges::find(classes, name);
     if (place == classes.end()) {
       if (files.empty()) continue;

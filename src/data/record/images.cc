@@ -25,25 +25,11 @@ namespace {
 constexpr std::int64_t kMostClasses = 1'000'000;
 
 std::vector<std::string> filesWith(const std::string& folder, std::string_view part) {
-  std::vector<std::string> files;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder, error), last; !error && entry != last;
-       entry.increment(error)) {
-    std::error_code ignored;
-    const std::string name = entry->path().filename().string();
+  return filesIn(folder, [&](const std::string& name) {
     const bool records =
         name.find(".tfrecord") != std::string::npos || name.find("-of-") != std::string::npos;
-    if (records && name.find(part) != std::string::npos && entry->is_regular_file(ignored)) {
-      files.push_back(entry->path().string());
-    }
-  }
-  std::ranges::sort(files);
-  return files;
-}
-
-bool isFolder(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored);
+    return records && name.find(part) != std::string::npos;
+  });
 }
 
 Result<std::vector<RecordFile>> openFiles(const std::string& path, Part part) {
@@ -147,9 +133,7 @@ Result<std::int64_t> classesFound(const std::vector<RecordFile>& files) {
 
 // Both parts have the same ones.
 Result<std::int64_t> classesOf(const std::string& path, const std::vector<RecordFile>& files) {
-  const std::filesystem::path folder =
-      isFolder(path) ? std::filesystem::path(path) : std::filesystem::path(path).parent_path();
-  const auto named = classesNamed((folder / "labels.txt").string());
+  const auto named = classesNamed((folderOf(path) / "labels.txt").string());
   if (named.ok() || named.status().code() != StatusCode::kNotFound) return named;
   const auto train = openFiles(path, Part::kTrain);
   if (train.ok()) return classesFound(*train);

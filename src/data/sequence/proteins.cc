@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <map>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "data/file.h"
@@ -18,22 +17,11 @@ namespace {
 
 std::vector<std::string> filesOf(const std::string& folder, Part part) {
   constexpr std::array<std::string_view, 4> kEnds = {".tsv", ".fasta", ".fa", ".faa"};
-  std::vector<std::string> files;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder, error), last; !error && entry != last;
-       entry.increment(error)) {
-    const std::string end = entry->path().extension().string();
-    const std::string stem = entry->path().stem().string();
-    std::error_code ignored;
-    if (std::ranges::find(kEnds, end) == kEnds.end() ||
-        stem.find(toString(part)) == std::string::npos ||
-        !std::filesystem::is_regular_file(entry->path(), ignored)) {
-      continue;
-    }
-    files.push_back(entry->path().string());
-  }
-  std::ranges::sort(files);
-  return files;
+  return filesIn(folder, [&](const std::string& name) {
+    const std::filesystem::path file(name);
+    return std::ranges::find(kEnds, file.extension().string()) != kEnds.end() &&
+           file.stem().string().find(toString(part)) != std::string::npos;
+  });
 }
 
 Status parseAll(const std::vector<std::string>& files, Share share, LabelledSequences& sequences) {
@@ -78,11 +66,10 @@ bool looksLikeProteins(const std::string& folder) {
 
 Result<std::shared_ptr<const Dataset>> openProteins(const std::string& path, Part part,
                                                     const ReadOptions& options) {
-  std::error_code ignored;
-  const bool isFolder = std::filesystem::is_directory(path, ignored);
+  const bool whole = isFolder(path);
   const Part otherPart = part == Part::kTrain ? Part::kTest : Part::kTrain;
-  const auto files = isFolder ? filesOf(path, part) : std::vector<std::string>{path};
-  const auto otherFiles = isFolder ? filesOf(path, otherPart) : std::vector<std::string>();
+  const auto files = whole ? filesOf(path, part) : std::vector<std::string>{path};
+  const auto otherFiles = whole ? filesOf(path, otherPart) : std::vector<std::string>();
   if (files.empty()) {
     return {StatusCode::kNotFound,
             fmt::format("there is no .tsv or .fasta file with \"{}\" in its name in {}; put one "
@@ -90,7 +77,7 @@ Result<std::shared_ptr<const Dataset>> openProteins(const std::string& path, Par
                         toString(part), path)};
   }
   LabelledSequences mine(options.length);
-  COLLA_TRY(parseAll(files, isFolder ? Share::kAll : shareOf(part), mine));
+  COLLA_TRY(parseAll(files, whole ? Share::kAll : shareOf(part), mine));
   LabelledSequences others(1);  // Only its labels are of interest.
   COLLA_TRY(parseAll(otherFiles, Share::kAll, others));
   if (mine.rows.size() == 0) {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <system_error>
 #include <utility>
 
+#include "data/file.h"
 #include "data/text/line_file.h"
 #include "data/text/text_dataset.h"
 #include "data/text/tokens.h"
@@ -16,24 +16,11 @@ namespace colla::data {
 namespace {
 
 std::vector<std::string> filesOf(const std::string& folder, Part part) {
-  std::vector<std::string> files;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder, error), last; !error && entry != last;
-       entry.increment(error)) {
-    std::error_code ignored;
-    if (entry->path().extension() == ".txt" &&
-        entry->path().stem().string().find(toString(part)) != std::string::npos &&
-        std::filesystem::is_regular_file(entry->path(), ignored)) {
-      files.push_back(entry->path().string());
-    }
-  }
-  std::ranges::sort(files);
-  return files;
-}
-
-bool isFolder(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored);
+  return filesIn(folder, [&](const std::string& name) {
+    const std::filesystem::path file(name);
+    return file.extension() == ".txt" &&
+           file.stem().string().find(toString(part)) != std::string::npos;
+  });
 }
 
 Result<std::vector<std::string>> findFiles(const std::string& path, Part part) {
@@ -48,9 +35,7 @@ Result<std::vector<std::string>> findFiles(const std::string& path, Part part) {
 
 Result<Vocabulary> findVocabulary(const std::string& path, const ReadOptions& options) {
   if (!options.vocabulary.empty()) return Vocabulary::load(options.vocabulary);
-  const std::filesystem::path folder =
-      isFolder(path) ? std::filesystem::path(path) : std::filesystem::path(path).parent_path();
-  const std::string file = (folder / "vocab.txt").string();
+  const std::string file = (folderOf(path) / "vocab.txt").string();
   auto vocabulary = Vocabulary::load(file);
   if (vocabulary.ok() || vocabulary.status().code() != StatusCode::kNotFound) return vocabulary;
   // Not kNotFound: that would be taken for a missing part.
