@@ -9,11 +9,6 @@ endforeach()
 target_link_libraries(colla_torch INTERFACE
   "$<BUILD_INTERFACE:$<LINK_ONLY:torch>>" "$<INSTALL_INTERFACE:torch>")
 
-# Most of the time that a file with libtorch takes goes into libtorch: files share it.
-function(colla_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${COLLA_UNITY} UNITY_BUILD_BATCH_SIZE 8)
-endfunction()
-
 # Takes over colla_train's precompiled header, which an executable can only do if it is compiled as
 # a library is. (ccache wants the option.)
 function(colla_precompiled target)
@@ -24,5 +19,4 @@ function(colla_precompiled target)
     target_compile_options(${target} PRIVATE -fPIC)
   endif()
   target_precompile_headers(${target} REUSE_FROM colla_train)
-  colla_unity(${target})
 endfunction()

@@ -15,11 +15,6 @@
 namespace colla::bench {
 namespace {
 
-int exitCode(const Status& status) {
-  if (!status.ok()) std::fprintf(stderr, "%s\n", toString(status).c_str());
-  return status.ok() ? 0 : 1;
-}
-
 Status serve(const AgentPlace& place, Buffers buffers) {
   COLLA_TRY_ASSIGN(const auto job, Job::init());
   const auto workload = makeCollaWorkload(*job, buffers);

@@ -21,8 +21,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kStartLimit = 120s;
-
 std::vector<Point> pointsOf(const CollectivesOptions& options) {
   std::vector<Point> points;
   for (const Operation operation : options.operations) {
@@ -99,7 +97,7 @@ class Bench {
 
   Status start(const SystemInfo& info, const SystemSpec& spec) {
     progress_.show("start " + info.name);
-    COLLA_TRY(coordinator_.start(spec, Deadline::after(kStartLimit)));
+    COLLA_TRY(coordinator_.start(spec, Deadline::after(120s)));
     systems_.push_back(info);
     return {};
   }

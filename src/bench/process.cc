@@ -72,6 +72,11 @@ void settle(const ProcessSpec& spec, pid_t coordinator, int output) {
 
 }  // namespace
 
+int exitCode(const Status& status) {
+  if (!status.ok()) fmt::print(stderr, "{}\n", toString(status));
+  return status.ok() ? 0 : 1;
+}
+
 Result<Process> Process::start(const ProcessSpec& spec) {
   std::array<int, 2> pipe{};
   if (pipe2(pipe.data(), O_CLOEXEC) != 0) {

@@ -31,6 +31,9 @@ struct ProcessSpec {
   int networkNamespace = -1;
 };
 
+// For a body: says what went wrong.
+int exitCode(const Status& status);
+
 class Process {
  public:
   static Result<Process> start(const ProcessSpec& spec);

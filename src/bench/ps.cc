@@ -21,8 +21,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kStartLimit = 300s;  // A busy machine takes minutes to import the peers.
-
 std::int64_t samplesOf(const TrainModel& model, const PsBenchOptions& options) {
   return options.samples > 0 ? options.samples : model.samples;
 }
@@ -83,7 +81,8 @@ class Trainings {
 
   Status start(const TrainSystem& system, const SystemSpec& spec) {
     progress_.show("start " + system.name);
-    COLLA_TRY(coordinator_.start(spec, Deadline::after(kStartLimit)));
+    // A busy machine takes minutes to import the peers.
+    COLLA_TRY(coordinator_.start(spec, Deadline::after(300s)));
     systems_.push_back(system);
     return {};
   }

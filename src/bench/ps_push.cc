@@ -26,13 +26,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kStartLimit = 60s;
 constexpr auto kAnswerLimit = 120s;
-
-int exitCode(const Status& status) {
-  if (!status.ok()) std::fprintf(stderr, "%s\n", toString(status).c_str());
-  return status.ok() ? 0 : 1;
-}
 
 // What an agent of either kind does.
 class Load {
@@ -259,7 +253,7 @@ class Runner {
   // `passes`: how often an agent's step reads or writes its bytes.
   Status add(const std::string& name, int agents, int passes, const SystemSpec& spec) {
     say("start " + name);
-    COLLA_TRY(coordinator_.start(spec, Deadline::after(kStartLimit)));
+    COLLA_TRY(coordinator_.start(spec, Deadline::after(60s)));
     Track track;
     track.result = {.system = name, .workers = agents, .bytes = options_.bytes};
     track.bytesOfStep = static_cast<double>(options_.bytes) * agents * passes;

@@ -18,12 +18,6 @@ std::string rankName(const std::string& system, int rank) {
   return fmt::format("{} rank {}", system, rank);
 }
 
-// For the body of an agent's process.
-int exitCode(const Status& status) {
-  if (!status.ok()) std::fprintf(stderr, "%s\n", toString(status).c_str());
-  return status.ok() ? 0 : 1;
-}
-
 // Candidates in the order in which a user would expect them: what they chose, the environment
 // that ./colla made next to the build, what is on the path.
 std::vector<std::string> pythonCandidates() {

@@ -18,8 +18,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kStartLimit = 120s;
-
 std::int64_t samplesOf(const TrainModel& model, const TrainBenchOptions& options) {
   return options.samples > 0 ? options.samples : model.samples;
 }
@@ -94,7 +92,7 @@ class Bench {
 
   Status start(const TrainSystem& system, const SystemSpec& spec) {
     progress_.show("start " + system.name);
-    COLLA_TRY(coordinator_.start(spec, Deadline::after(kStartLimit)));
+    COLLA_TRY(coordinator_.start(spec, Deadline::after(120s)));
     systems_.push_back(system);
     return {};
   }

@@ -13,7 +13,6 @@ namespace colla::cli {
 namespace {
 
 constexpr char kSelf[] = "/proc/self/exe";
-constexpr int kSignalled = 128;
 constexpr int kNotStarted = 127;
 
 [[noreturn]] void become(std::vector<char*>& words, pid_t parent, const sigset_t& mask) {

@@ -15,6 +15,9 @@
 
 namespace colla::cli {
 
+// What is added to a signal's number when an exit code tells of it.
+inline constexpr int kSignalled = 128;
+
 class ChildRunner {
  public:
   ChildRunner();

@@ -20,9 +20,8 @@
 namespace colla::cli {
 namespace {
 
-constexpr char kName[] = "colla demo";
+constexpr char kDemo[] = "colla demo";
 constexpr int kExitFailure = 1;
-constexpr int kSignalled = 128;
 
 struct Way {
   std::string_view strategy;
@@ -87,7 +86,7 @@ int demoCommand(const Arguments& arguments) {
       "Trains one model with every strategy, proves that the weights are equal in every bit where\n"
       "that is promised, and shows speed and accuracy in a table:\n"
       "colla demo [flags]",
-      kName);
+      kDemo);
   app.footer(
       "Exit code: 0 if all bits are equal, 1 if not. Nothing is left behind.\n\n"
       "Examples:\n"
@@ -104,7 +103,7 @@ int demoCommand(const Arguments& arguments) {
   ChildRunner runner;
   const auto scratch = bench::Scratch::create();
   if (!scratch.ok()) {
-    fmt::print(stderr, "{}: {}\n", kName, scratch.status().message());
+    fmt::print(stderr, "{}: {}\n", kDemo, scratch.status().message());
     return kExitFailure;
   }
   std::vector<Row> rows;
@@ -135,7 +134,7 @@ int demoCommand(const Arguments& arguments) {
       if (equal.ok()) row.equal = *equal;
     }
     if (!status.ok()) {
-      fmt::print(stderr, "{}: {}: {}\n", kName, way.strategy, status.message());
+      fmt::print(stderr, "{}: {}: {}\n", kDemo, way.strategy, status.message());
       return kExitFailure;
     }
     rows.push_back(row);

@@ -14,7 +14,7 @@
 namespace colla::cli {
 namespace {
 
-constexpr char kName[] = "colla horovodrun";
+constexpr char kHorovodrun[] = "colla horovodrun";
 
 struct Host {
   std::string name;
@@ -93,10 +93,10 @@ int horovodrunCommand(const Arguments& arguments) {
   CLI::App app(
       "Starts a program as the workers of one job, with horovodrun's flags:\n"
       "colla horovodrun -np N [-H HOSTS] [flags] PROGRAM [arguments]",
-      kName);
+      kHorovodrun);
   app.footer("What each flag sets is also a flag of `colla run`, which has more.\n");
   launch::RunOptions options;
-  options.name = kName;
+  options.name = kHorovodrun;
   options.workers = 0;
   std::string hostList, hostFile, interfaces, timeline, startTimeout, warning, shutdown, fusion;
   double cycle = -1;
@@ -127,20 +127,20 @@ int horovodrunCommand(const Arguments& arguments) {
   if (const auto exitCode = parse(app, flags)) return *exitCode;
 
   if (!hostList.empty() && !hostFile.empty()) {
-    return usageError(kName, "-H and --hostfile say the same: give one of them");
+    return usageError(kHorovodrun, "-H and --hostfile say the same: give one of them");
   }
   if (!hostList.empty() || !hostFile.empty()) {
     const auto hosts = hostFile.empty() ? parseHosts(hostList) : readHostFile(hostFile);
-    if (!hosts.ok()) return usageError(kName, hosts.status().message());
+    if (!hosts.ok()) return usageError(kHorovodrun, hosts.status().message());
     const auto slots = slotsHere(*hosts);
-    if (!slots.ok()) return usageError(kName, slots.status().message());
+    if (!slots.ok()) return usageError(kHorovodrun, slots.status().message());
     if (app.count("--np") == 0) options.workers = *slots;
     if (options.workers > *slots) {
-      return usageError(
-          kName, fmt::format("-np is {}, but the hosts have {} slots", options.workers, *slots));
+      return usageError(kHorovodrun, fmt::format("-np is {}, but the hosts have {} slots",
+                                                 options.workers, *slots));
     }
   } else if (app.count("--np") == 0) {
-    return usageError(kName, "--np is required, or hosts with -H or --hostfile");
+    return usageError(kHorovodrun, "--np is required, or hosts with -H or --hostfile");
   }
 
   std::map<std::string, std::string> settings;
@@ -156,11 +156,11 @@ int horovodrunCommand(const Arguments& arguments) {
   if (cycle >= 0) set("cycle_us", fmt::format("{:.0f}", cycle * 1000));
   if (verbose) set("log", "debug");
   if (gloo || mpi) {
-    fmt::print(stderr, "{}: {} is not needed: Colla has a transport of its own\n", kName,
+    fmt::print(stderr, "{}: {} is not needed: Colla has a transport of its own\n", kHorovodrun,
                gloo ? "--gloo" : "--mpi");
   }
   auto config = Config::fromEnvironment(settings);
-  if (!config.ok()) return usageError(kName, config.status().message());
+  if (!config.ok()) return usageError(kHorovodrun, config.status().message());
   options.config = *std::move(config);
   return launch::run(options);
 }

@@ -13,7 +13,7 @@
 namespace colla::cli {
 namespace {
 
-constexpr char kName[] = "colla run";
+constexpr char kRun[] = "colla run";
 
 // Those that a launched job can have; the ones with servers.
 constexpr std::array<std::string_view, 5> kStrategies = {"allreduce", "ps-sync", "ps-async",
@@ -32,7 +32,7 @@ int runCommand(const Arguments& arguments) {
   CLI::App app(
       "Starts a program as the workers and servers of one job on this host:\n"
       "colla run -np N [flags] [--] PROGRAM [arguments]",
-      kName);
+      kRun);
   app.footer(
       "Each process finds its place in COLLA_RANK, COLLA_SIZE and others. When one fails that\n"
       "--spare-workers does not cover, all are ended; nothing is left behind. Exit code: that of "
@@ -76,32 +76,32 @@ int runCommand(const Arguments& arguments) {
   for (const std::string& entry : environment) {
     const auto equals = entry.find('=');
     if (equals == std::string::npos || equals == 0) {
-      return usageError(kName, fmt::format("--env takes NAME=VALUE, not \"{}\"", entry));
+      return usageError(kRun, fmt::format("--env takes NAME=VALUE, not \"{}\"", entry));
     }
     options.environment.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
   }
   if (!strategy.empty()) {
     if (std::ranges::find(kStrategies, strategy) == kStrategies.end()) {
-      return usageError(kName, fmt::format("there is no strategy \"{}\" for workers: use {}",
-                                           strategy, fmt::join(kStrategies, ", ")));
+      return usageError(kRun, fmt::format("there is no strategy \"{}\" for workers: use {}",
+                                          strategy, fmt::join(kStrategies, ", ")));
     }
     if (strategy != kWithoutServers && serversOption->count() == 0) options.servers = 1;
     options.environment.emplace_back("COLLA_STRATEGY", strategy);
   }
   if (timeoutOption->count() > 0) {
     if (!(timeout > 0)) {
-      return usageError(kName, fmt::format("--timeout is {}, but must be above 0", timeout));
+      return usageError(kRun, fmt::format("--timeout is {}, but must be above 0", timeout));
     }
     options.timeout = milliseconds(timeout);
   }
   if (!(grace >= 0)) {
-    return usageError(kName, fmt::format("--grace is {}, but cannot be negative", grace));
+    return usageError(kRun, fmt::format("--grace is {}, but cannot be negative", grace));
   }
   options.grace = milliseconds(grace);
   options.prefix = !noPrefix;
 
   auto config = settings.load();
-  if (!config.ok()) return usageError(kName, config.status().message());
+  if (!config.ok()) return usageError(kRun, config.status().message());
   options.config = *std::move(config);
   return launch::run(options);
 }

@@ -12,10 +12,7 @@
 namespace colla {
 namespace {
 
-struct Free {
-  void operator()(std::byte* memory) const { std::free(memory); }
-};
-using Memory = std::unique_ptr<std::byte, Free>;
+using Memory = std::shared_ptr<std::byte>;
 
 // How many blocks a pool keeps for later: more than a loader has under way.
 constexpr std::size_t kKept = 32;
@@ -40,7 +37,8 @@ std::size_t capacityFor(std::size_t bytes) {
 }
 
 Result<Memory> newMemory(std::size_t capacity) {
-  Memory memory(static_cast<std::byte*>(std::aligned_alloc(Array::kAlignment, capacity)));
+  Memory memory(static_cast<std::byte*>(std::aligned_alloc(Array::kAlignment, capacity)),
+                [](std::byte* bytes) { std::free(bytes); });
   if (memory == nullptr) {
     return {StatusCode::kNoMemory, fmt::format("no memory for an array of {} bytes", capacity)};
   }
@@ -53,7 +51,7 @@ Result<Array> Array::allocate(DataType type, std::vector<std::int64_t> shape) {
   COLLA_TRY_ASSIGN(const std::size_t bytes, bytesOf(type, shape));
   COLLA_TRY_ASSIGN(Memory memory, newMemory(capacityFor(bytes)));
   std::byte* data = memory.get();
-  return view(std::shared_ptr<std::byte>(std::move(memory)), data, type, std::move(shape));
+  return view(std::move(memory), data, type, std::move(shape));
 }
 
 Array Array::view(std::shared_ptr<void> owner, std::byte* data, DataType type,
@@ -112,10 +110,9 @@ Result<Array> ArrayPool::allocate(DataType type, std::vector<std::int64_t> shape
   std::byte* data = block.memory.get();
   // The last Array that holds the block brings it back. The pool's state lives as long as its
   // blocks.
-  std::shared_ptr<void> owner(block.memory.release(),
-                              [state = state_, capacity = block.capacity](std::byte* memory) {
-                                state->giveBack({Memory(memory), capacity});
-                              });
+  std::shared_ptr<void> owner(data, [state = state_, block = std::move(block)](void*) mutable {
+    state->giveBack(std::move(block));
+  });
   return Array::view(std::move(owner), data, type, std::move(shape));
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "base/invalid.h"
 #include "job/cluster.h"
 #include "job/slurm.h"
 
@@ -20,7 +21,7 @@ namespace {
 constexpr char kRole[] = "COLLA_ROLE";
 constexpr char kRank[] = "COLLA_RANK";
 constexpr char kSize[] = "COLLA_SIZE";
-constexpr char kServers[] = "COLLA_SERVERS";
+constexpr char kServerCount[] = "COLLA_SERVERS";
 constexpr char kLocalRank[] = "COLLA_LOCAL_RANK";
 constexpr char kLocalSize[] = "COLLA_LOCAL_SIZE";
 constexpr char kEpoch[] = "COLLA_EPOCH";
@@ -32,12 +33,10 @@ constexpr char kSecretFile[] = "COLLA_SECRET_FILE";
 
 // Any of these says that `colla run` started the process; then all of them are needed, with the
 // job's id and its store. The other four a user may set under other launchers too.
-constexpr std::array kFromCollaRun = {kRole,      kRank,      kSize,  kServers,
+constexpr std::array kFromCollaRun = {kRole,      kRank,      kSize,  kServerCount,
                                       kLocalRank, kLocalSize, kEpoch, kSecret};
 
 constexpr int kMaxSize = 1 << 20;
-
-Status invalid(std::string message) { return {StatusCode::kInvalidArgument, std::move(message)}; }
 
 class Reader {
  public:
@@ -52,13 +51,13 @@ class Reader {
 
   Result<std::int64_t> number(const char* name, std::int64_t least, std::int64_t most) const {
     const std::string value = text(name);
-    if (value.empty()) return invalid(fmt::format("{} is not set", name));
+    if (value.empty()) return invalid("{} is not set", name);
     std::int64_t parsed = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
     if (error != std::errc() || end != value.data() + value.size() || parsed < least ||
         parsed > most) {
-      return invalid(fmt::format("{} is \"{}\", but must be a whole number from {} to {}", name,
-                                 value, least, most));
+      return invalid("{} is \"{}\", but must be a whole number from {} to {}", name, value, least,
+                     most);
     }
     return parsed;
   }
@@ -90,8 +89,8 @@ constexpr Names kTorchrun = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SI
 
 Status checkLocal(const Place& place, const char* localSizeName, const char* sizeName) {
   if (place.localSize <= place.size) return {};
-  return invalid(fmt::format("{} is {}, more than {}, which is {}", localSizeName, place.localSize,
-                             sizeName, place.size));
+  return invalid("{} is {}, more than {}, which is {}", localSizeName, place.localSize, sizeName,
+                 place.size);
 }
 
 Status readNumbers(const Reader& reader, const Names& names, Place& place) {
@@ -124,32 +123,32 @@ Status checkAddress(std::string_view address, std::string_view variable) {
     if (error != std::errc() || end != digits.data() + digits.size()) port = 0;
   }
   if (port >= 1 && port <= 65535) return {};
-  return invalid(fmt::format("{} is \"{}\", but must be HOST:PORT", variable, address));
+  return invalid("{} is \"{}\", but must be HOST:PORT", variable, address);
 }
 
 Status checkSecret(std::string_view hex) {
   const bool digits = std::ranges::all_of(hex, [](unsigned char c) { return std::isxdigit(c); });
   if (digits && hex.size() >= 64 && hex.size() % 2 == 0) return {};
   // The value itself stays out of messages.
-  return invalid(fmt::format("{} has {} characters, but must be 64 hexadecimal digits or more",
-                             kSecret, hex.size()));
+  return invalid("{} has {} characters, but must be 64 hexadecimal digits or more", kSecret,
+                 hex.size());
 }
 
 Result<Place> readCollaRun(const Reader& reader, Place place) {
   for (const char* name : {kJobId, kStore}) {
-    if (!reader.has(name)) return invalid(fmt::format("{} is not set", name));
+    if (!reader.has(name)) return invalid("{} is not set", name);
   }
   const std::string role = reader.text(kRole);
   if (role == toString(Role::kServer)) {
     place.role = Role::kServer;
   } else if (role != toString(Role::kWorker)) {
-    return invalid(fmt::format("{} is \"{}\", but must be worker or ps", kRole, role));
+    return invalid("{} is \"{}\", but must be worker or ps", kRole, role);
   }
   COLLA_TRY(reader.read(kSize, 1, kMaxSize, place.size));
-  COLLA_TRY(reader.read(kServers, 0, kMaxSize, place.servers));
+  COLLA_TRY(reader.read(kServerCount, 0, kMaxSize, place.servers));
   const bool worker = place.role == Role::kWorker;
   const int peers = worker ? place.size : place.servers;
-  const char* const peersName = worker ? kSize : kServers;
+  const char* const peersName = worker ? kSize : kServerCount;
   COLLA_TRY(reader.readBelow(kRank, peersName, peers, place.rank));
   COLLA_TRY(reader.read(kLocalSize, 1, peers, place.localSize));
   COLLA_TRY(reader.readBelow(kLocalRank, kLocalSize, place.localSize, place.localRank));
@@ -174,9 +173,9 @@ Result<Place> withStore(const Reader& reader, Place place, const std::string& la
     return place;
   }
   if (launcherId.empty() && !reader.has(kJobId)) {
-    return invalid(fmt::format(
+    return invalid(
         "this {} tells no job id: set COLLA_JOB_ID to a word that no other job of yours has",
-        place.launcher));
+        place.launcher);
   }
   place.jobId = reader.has(kJobId) ? reader.text(kJobId) : place.launcher + "-" + launcherId;
   place.servesStore = place.rank == 0;
@@ -188,16 +187,16 @@ Result<Place> withStore(const Reader& reader, Place place, const std::string& la
   }
   if (!oneHost && place.secretFile.empty()) {
     return invalid(
-        fmt::format("this job spans hosts ({} of its {} processes are here) and {} shares no "
-                    "secret: {}",
-                    place.localSize, place.size, place.launcher, kSecretHint));
+        "this job spans hosts ({} of its {} processes are here) and {} shares no "
+        "secret: {}",
+        place.localSize, place.size, place.launcher, kSecretHint);
   }
   place.store = reader.has(kStore) ? reader.text(kStore) : address;
   if (place.store.empty()) {
     return invalid(
-        fmt::format("this job spans hosts and {} does not tell where rank 0 is: set "
-                    "COLLA_STORE=HOST:PORT to rank 0's host and a free port there",
-                    place.launcher));
+        "this job spans hosts and {} does not tell where rank 0 is: set "
+        "COLLA_STORE=HOST:PORT to rank 0's host and a free port there",
+        place.launcher);
   }
   COLLA_TRY(checkAddress(place.store, reader.has(kStore) ? kStore : "the store's address"));
   return place;
@@ -265,9 +264,9 @@ Result<Place> readSlurm(const Reader& reader, Place place) {
   std::int64_t total = 0;
   for (const int count : tasks) total += count;
   if (total != place.size || node >= static_cast<int>(tasks.size())) {
-    return invalid(fmt::format(
+    return invalid(
         "SLURM_STEP_TASKS_PER_NODE is \"{}\", which does not fit {}={} and SLURM_NODEID={}", list,
-        size, place.size, node));
+        size, place.size, node);
   }
   place.localSize = tasks[static_cast<std::size_t>(node)];
   COLLA_TRY(reader.readBelow("SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE on this node",
@@ -286,8 +285,8 @@ Status checkTorchNames(const Reader& reader, const Result<Place>& place) {
   if (!place.ok() || !reader.has(kTorchrun.rank) || !reader.has(kTorchrun.size)) return {};
   const auto check = [&](const char* name, int expected) -> Status {
     if (reader.text(name) == std::to_string(expected)) return {};
-    return invalid(fmt::format("{} is \"{}\", but {} says {}", name, reader.text(name),
-                               place->launcher, expected));
+    return invalid("{} is \"{}\", but {} says {}", name, reader.text(name), place->launcher,
+                   expected);
   };
   COLLA_TRY(check(kTorchrun.size, place->size));
   return check(kTorchrun.rank, place->rank);
@@ -296,9 +295,9 @@ Status checkTorchNames(const Reader& reader, const Result<Place>& place) {
 Result<Place> readLists(const Reader& reader, const ClusterWords& words, Place place) {
   if (reader.has(kStore)) {
     return invalid(
-        fmt::format("{} is \"{}\", but with worker_hosts the lists say where the store is: "
-                    "unset it",
-                    kStore, reader.text(kStore)));
+        "{} is \"{}\", but with worker_hosts the lists say where the store is: "
+        "unset it",
+        kStore, reader.text(kStore));
   }
   COLLA_TRY_ASSIGN(const Cluster cluster, parseCluster(words));
   place.jobId = reader.text(kJobId);
@@ -310,15 +309,15 @@ Result<Place> readNone(const Reader& reader, Place place) {
   for (const char* name : {"PMIX_RANK", "MV2_COMM_WORLD_SIZE", "FLUX_JOB_SIZE", "PALS_RANKID"}) {
     if (!reader.has(name)) continue;
     return invalid(
-        fmt::format("{} is \"{}\", but Colla does not know this launcher: use "
-                    "`colla run`, mpirun, srun or torchrun, or unset it",
-                    name, reader.text(name)));
+        "{} is \"{}\", but Colla does not know this launcher: use "
+        "`colla run`, mpirun, srun or torchrun, or unset it",
+        name, reader.text(name));
   }
   if (reader.has(kStore)) {
     return invalid(
-        fmt::format("{} is \"{}\", but nothing tells this process its rank: start it "
-                    "with a launcher, or unset {} for a job of one",
-                    kStore, reader.text(kStore), kStore));
+        "{} is \"{}\", but nothing tells this process its rank: start it "
+        "with a launcher, or unset {} for a job of one",
+        kStore, reader.text(kStore), kStore);
   }
   place.jobId = reader.has(kJobId) ? reader.text(kJobId) : "alone";
   return place;
@@ -342,8 +341,7 @@ Result<Place> readEnvironment(const Environment& environment) {
     }
     if (missing == kFromCollaRun.end()) return readCollaRun(reader, place);
     const auto present = std::ranges::find_if(kFromCollaRun, has);
-    return invalid(
-        fmt::format("{} is set, but {} is not: `colla run` sets all of them", *present, *missing));
+    return invalid("{} is set, but {} is not: `colla run` sets all of them", *present, *missing);
   }
   if (lists.given()) return readLists(reader, lists, place);
   // The innermost launcher first: torchrun may run under srun, mpirun too, hardly the other way.
@@ -371,7 +369,7 @@ std::vector<std::pair<std::string, std::string>> toVariables(const Place& place)
       {kRole, std::string(toString(place.role))},
       {kRank, std::to_string(place.rank)},
       {kSize, std::to_string(place.size)},
-      {kServers, std::to_string(place.servers)},
+      {kServerCount, std::to_string(place.servers)},
       {kLocalRank, std::to_string(place.localRank)},
       {kLocalSize, std::to_string(place.localSize)},
       {kEpoch, std::to_string(place.epoch)},

@@ -10,8 +10,6 @@
 namespace colla::launch {
 namespace {
 
-constexpr auto kEndLimit = std::chrono::seconds(10);
-
 // For poll(): rounded up, so that the deadline has passed when it returns.
 int millisecondsUntil(TimePoint when, TimePoint now) {
   if (when <= now) return 0;

@@ -20,8 +20,6 @@
 namespace colla::launch {
 namespace {
 
-constexpr auto kEndLimit = std::chrono::seconds(10);
-
 struct Child {
   pid_t pid = -1;
   UniqueFd fd;  // Of the process; invalid once it has ended.

@@ -27,6 +27,9 @@ struct ProcessId {
 // `spared` and theirs.
 std::vector<ProcessId> descendantsOf(pid_t root, const std::set<ProcessId>& spared = {});
 
+// What those who call endDescendants() allow for it.
+inline constexpr auto kEndLimit = std::chrono::seconds(10);
+
 // Sends SIGKILL to every descendant of this process but `spared`, and waits for its end, again and
 // again until there are none. This process must be a reaper. Calls `reaped(pid, waitStatus)` for
 // each child it waited for. Returns those that were still there at the deadline: not ours to kill,

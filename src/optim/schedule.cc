@@ -29,7 +29,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 }
 
 template <typename Number>
-Status read(std::string_view text, Number& number) {
+Status readNumber(std::string_view text, Number& number) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
   if (error == std::errc() && stop == end) return {};
@@ -42,11 +42,11 @@ template <typename Shape>
 Result<Schedule> readShape(const std::vector<std::string_view>& parts) {
   Shape shape;
   if constexpr (std::is_same_v<Shape, CosineRate>) {
-    COLLA_TRY(read(parts[1], shape.steps));
-    if (parts.size() > 2) COLLA_TRY(read(parts[2], shape.floor));
+    COLLA_TRY(readNumber(parts[1], shape.steps));
+    if (parts.size() > 2) COLLA_TRY(readNumber(parts[2], shape.floor));
   } else {
-    COLLA_TRY(read(parts[1], shape.every));
-    COLLA_TRY(read(parts[2], shape.factor));
+    COLLA_TRY(readNumber(parts[1], shape.every));
+    COLLA_TRY(readNumber(parts[2], shape.factor));
   }
   return Schedule{.shape = shape};
 }
@@ -69,7 +69,7 @@ Result<Schedule> parse(std::string_view text) {
     if (warmup.size() != 2 || warmup[0] != "warmup") {
       return {StatusCode::kInvalidArgument, fmt::format("expected {}", kForms)};
     }
-    COLLA_TRY(read(warmup[1], schedule->warmup));
+    COLLA_TRY(readNumber(warmup[1], schedule->warmup));
   }
   if (schedule.ok()) COLLA_TRY(validate(*schedule));
   return schedule;
@@ -79,14 +79,14 @@ Status refuse(std::string_view what, auto value, std::string_view rule) {
   return {StatusCode::kInvalidArgument, fmt::format("{} is {}: it must be {}", what, value, rule)};
 }
 
-Status check(const ConstantRate& /*shape*/) { return {}; }
-Status check(const CosineRate& shape) {
+Status checkShape(const ConstantRate& /*shape*/) { return {}; }
+Status checkShape(const CosineRate& shape) {
   if (shape.steps < 1) return refuse("the number of steps", shape.steps, "at least 1");
   if (shape.floor >= 0 && shape.floor <= 1) return {};
   return refuse("the floor", shape.floor, "at least 0 and at most 1");
 }
 template <typename Shape>
-Status check(const Shape& shape) {
+Status checkShape(const Shape& shape) {
   if (shape.every < 1) return refuse("the number of steps", shape.every, "at least 1");
   if (shape.factor > 0 && std::isfinite(shape.factor)) return {};
   return refuse("the factor", shape.factor, "a number above 0");
@@ -133,7 +133,7 @@ std::string toString(const Schedule& schedule) {
 
 Status validate(const Schedule& schedule) {
   if (schedule.warmup < 0) return refuse("the warm-up", schedule.warmup, "at least 0 steps");
-  return std::visit([](const auto& shape) { return check(shape); }, schedule.shape);
+  return std::visit([](const auto& shape) { return checkShape(shape); }, schedule.shape);
 }
 
 double factorAt(const Schedule& schedule, std::int64_t step) {

@@ -21,4 +21,10 @@ class AlignedBytes {
   std::size_t size_ = 0;
 };
 
+// `count` numbers from byte `offset` on, which is a multiple of their size.
+template <typename T>
+std::span<T> elements(std::span<std::byte> bytes, std::size_t offset, std::size_t count) {
+  return {reinterpret_cast<T*>(bytes.data() + offset), count};
+}
+
 }  // namespace colla::ps

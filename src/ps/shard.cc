@@ -14,11 +14,6 @@ constexpr std::size_t kCached = std::size_t{16} << 20;
 // them has all the work.
 constexpr int kRangesPerThread = 4;
 
-template <typename T>
-std::span<T> elements(std::span<std::byte> bytes, std::size_t offset, std::size_t count) {
-  return {reinterpret_cast<T*>(bytes.data() + offset), count};
-}
-
 }  // namespace
 
 Shard::Shard(const Layout& layout, int server, optim::UpdateRule rule, const SliceMap& map,

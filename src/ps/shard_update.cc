@@ -16,11 +16,6 @@ namespace {
 // can be taken on the way.
 constexpr std::size_t kChunk = optim::kNormBlock;
 
-template <typename T>
-std::span<T> elements(std::span<std::byte> bytes, std::size_t offset, std::size_t count) {
-  return {reinterpret_cast<T*>(bytes.data() + offset), count};
-}
-
 bool isFloat64(DataType type) { return type == DataType::kFloat64; }
 
 template <typename T>

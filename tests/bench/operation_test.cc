@@ -11,11 +11,12 @@ namespace {
 using enum Operation;
 using ::testing::HasSubstr;
 
-constexpr Operation kAll[] = {kAllreduce, kBroadcast, kReduce, kReduceScatter,
-                              kAllgather, kAlltoall,  kBarrier};
+constexpr Operation kAllOperations[] = {kAllreduce, kBroadcast, kReduce, kReduceScatter,
+                                        kAllgather, kAlltoall,  kBarrier};
 
 TEST(OperationTest, NamesGoBothWays) {
-  for (const Operation operation : kAll) EXPECT_EQ(*parseOperation(toString(operation)), operation);
+  for (const Operation operation : kAllOperations)
+    EXPECT_EQ(*parseOperation(toString(operation)), operation);
   EXPECT_THAT(std::string(parseOperation("allredcue").status().message()),
               HasSubstr("there are allreduce, "));
 }
@@ -68,7 +69,7 @@ std::vector<float> resultOf(Point point, int rank, int np) {
 }
 
 TEST(OperationTest, RightResultsPassAndWrongOnesDoNot) {
-  for (const Operation operation : kAll) {
+  for (const Operation operation : kAllOperations) {
     for (const int np : {2, 3, 4}) {
       const Point point = makePoint(operation, 12000, np);
       for (int rank = 0; rank < np; ++rank) {

@@ -18,7 +18,7 @@ using ::testing::StartsWith;
 Result<Image> decode(const std::string& file, std::int64_t maxPixels = kMaxPixels) {
   return decodeImage(std::as_bytes(std::span(file)), "file", maxPixels);
 }
-std::string errorOf(const std::string& file, std::int64_t maxPixels = kMaxPixels) {
+std::string decodeErrorOf(const std::string& file, std::int64_t maxPixels = kMaxPixels) {
   const auto image = decode(file, maxPixels);
   return image.ok() ? "fine" : std::string(image.status().message());
 }
@@ -87,10 +87,10 @@ TEST(DecodeTest, Jpeg) {
 TEST(DecodeTest, RefusesDamage) {
   for (const std::string& whole : {jpegOf(noise({64, 64})), pngOf(noise({64, 64})),
                                    jpegOf(noise({64, 64}), {.progressive = true})}) {
-    ASSERT_EQ(errorOf(whole), "fine");
+    ASSERT_EQ(decodeErrorOf(whole), "fine");
     for (const std::size_t size :
          {3UL, 8UL, 20UL, whole.size() / 4, whole.size() / 2, whole.size() * 3 / 4}) {
-      EXPECT_THAT(errorOf(whole.substr(0, size)),
+      EXPECT_THAT(decodeErrorOf(whole.substr(0, size)),
                   AnyOf(StartsWith("file: a damaged"), StartsWith("file: this is neither")))
           << size << " of " << whole.size();
     }
@@ -99,23 +99,23 @@ TEST(DecodeTest, RefusesDamage) {
     for (int i = 0; i < 300; ++i) {
       std::string changed = whole;
       changed[random.below(changed.size())] = static_cast<char>(random.below(256));
-      EXPECT_THAT(errorOf(changed), AnyOf("fine", StartsWith("file: ")));
+      EXPECT_THAT(decodeErrorOf(changed), AnyOf("fine", StartsWith("file: ")));
     }
   }
-  EXPECT_EQ(errorOf(""), "file: the file is empty");
-  EXPECT_EQ(errorOf("GIF89a"), "file: this is neither a JPEG nor a PNG image");
+  EXPECT_EQ(decodeErrorOf(""), "file: the file is empty");
+  EXPECT_EQ(decodeErrorOf("GIF89a"), "file: this is neither a JPEG nor a PNG image");
 }
 
 TEST(DecodeTest, RefusesLargeImagesByTheirHeader) {
-  EXPECT_EQ(errorOf(pngOf(noise({8, 9})), 71), "file: an image of 8x9 pixels is too large");
-  EXPECT_EQ(errorOf(jpegOf(noise({8, 9})), 71), "file: an image of 8x9 pixels is too large");
-  EXPECT_EQ(errorOf(jpegOf(noise({8, 9})), 72), "fine");
+  EXPECT_EQ(decodeErrorOf(pngOf(noise({8, 9})), 71), "file: an image of 8x9 pixels is too large");
+  EXPECT_EQ(decodeErrorOf(jpegOf(noise({8, 9})), 71), "file: an image of 8x9 pixels is too large");
+  EXPECT_EQ(decodeErrorOf(jpegOf(noise({8, 9})), 72), "fine");
   // 65535 x 65535, as a header says that is all there is.
   std::string claims = jpegOf(noise({8, 8}));
   const std::size_t frame = claims.find("\xff\xc0");
   ASSERT_NE(frame, std::string::npos);
   claims.replace(frame + 5, 4, "\xff\xdc\xff\xdc");
-  EXPECT_THAT(errorOf(claims), AllOf(StartsWith("file: "), HasSubstr("65500")));
+  EXPECT_THAT(decodeErrorOf(claims), AllOf(StartsWith("file: "), HasSubstr("65500")));
 }
 
 TEST(DecodeTest, KnowsImagesByName) {

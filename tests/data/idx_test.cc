@@ -20,7 +20,7 @@ Result<Array> parse(const std::string& file, int dimensions) {
 }
 
 // Each error names the file.
-std::string errorOf(const std::string& file, int dimensions = 1) {
+std::string idxErrorOf(const std::string& file, int dimensions = 1) {
   const auto array = parse(file, dimensions);
   EXPECT_FALSE(array.ok());
   EXPECT_THAT(toString(array.status()), HasSubstr("some-file: "));
@@ -57,29 +57,29 @@ TEST(IdxTest, ReadsWhatCompressesWell) {
 }
 
 TEST(IdxTest, NamesWhatIsWrongWithTheHeader) {
-  EXPECT_THAT(errorOf(""), HasSubstr("the file is empty"));
-  EXPECT_THAT(errorOf(gzip("")), HasSubstr("the file is empty"));
-  EXPECT_THAT(errorOf(idx({5}, "").substr(0, 3)), HasSubstr("inside of its header"));
-  EXPECT_THAT(errorOf(idx({5}, "").substr(0, 7)), HasSubstr("inside of its header"));
-  EXPECT_THAT(errorOf("<html>"), HasSubstr("not an IDX file: it starts with bytes 3c 68"));
-  EXPECT_THAT(errorOf(idx({5, 1}, "abcde")), HasSubstr("in 2 dimensions; expected"));
+  EXPECT_THAT(idxErrorOf(""), HasSubstr("the file is empty"));
+  EXPECT_THAT(idxErrorOf(gzip("")), HasSubstr("the file is empty"));
+  EXPECT_THAT(idxErrorOf(idx({5}, "").substr(0, 3)), HasSubstr("inside of its header"));
+  EXPECT_THAT(idxErrorOf(idx({5}, "").substr(0, 7)), HasSubstr("inside of its header"));
+  EXPECT_THAT(idxErrorOf("<html>"), HasSubstr("not an IDX file: it starts with bytes 3c 68"));
+  EXPECT_THAT(idxErrorOf(idx({5, 1}, "abcde")), HasSubstr("in 2 dimensions; expected"));
   std::string floats = idx({5}, "abcde");
   floats[2] = 0x0d;
-  EXPECT_THAT(errorOf(floats), HasSubstr("elements of type 0x0d"));
-  EXPECT_THAT(errorOf(idx({0}, "")), HasSubstr("it holds nothing: its header says 0 bytes"));
-  EXPECT_THAT(errorOf(idx({5, 0, 3}, ""), 3), HasSubstr("says 5x0x3 bytes"));
+  EXPECT_THAT(idxErrorOf(floats), HasSubstr("elements of type 0x0d"));
+  EXPECT_THAT(idxErrorOf(idx({0}, "")), HasSubstr("it holds nothing: its header says 0 bytes"));
+  EXPECT_THAT(idxErrorOf(idx({5, 0, 3}, ""), 3), HasSubstr("says 5x0x3 bytes"));
 }
 
 // Contract: a header that claims more than memory holds takes no memory.
 TEST(IdxTest, NamesWhatIsWrongWithTheLength) {
-  EXPECT_THAT(errorOf(idx({5}, "abcd")), HasSubstr("truncated: its header says 5 bytes, but 4"));
-  EXPECT_THAT(errorOf(idx({5}, "abcdef")), HasSubstr("says 5 bytes, but more are there"));
-  EXPECT_THAT(errorOf(gzip(idx({5}, "abcd"))), HasSubstr("truncated"));
-  EXPECT_THAT(errorOf(gzip(idx({5}, "abcdef"))), HasSubstr("but more are there"));
+  EXPECT_THAT(idxErrorOf(idx({5}, "abcd")), HasSubstr("truncated: its header says 5 bytes, but 4"));
+  EXPECT_THAT(idxErrorOf(idx({5}, "abcdef")), HasSubstr("says 5 bytes, but more are there"));
+  EXPECT_THAT(idxErrorOf(gzip(idx({5}, "abcd"))), HasSubstr("truncated"));
+  EXPECT_THAT(idxErrorOf(gzip(idx({5}, "abcdef"))), HasSubstr("but more are there"));
   const std::string liar = idx({0xffffffff, 0xffff, 0x7fff}, "abcd");
-  EXPECT_THAT(errorOf(liar, 3), AllOf(HasSubstr("truncated"), HasSubstr("4 are there")));
-  EXPECT_THAT(errorOf(gzip(liar), 3), HasSubstr("truncated"));
-  EXPECT_THAT(errorOf(idx({0xffffffff, 0xffffffff, 0xffffffff}, ""), 3),
+  EXPECT_THAT(idxErrorOf(liar, 3), AllOf(HasSubstr("truncated"), HasSubstr("4 are there")));
+  EXPECT_THAT(idxErrorOf(gzip(liar), 3), HasSubstr("truncated"));
+  EXPECT_THAT(idxErrorOf(idx({0xffffffff, 0xffffffff, 0xffffffff}, ""), 3),
               HasSubstr("more than any file holds"));
 }
 
@@ -88,12 +88,13 @@ TEST(IdxTest, NamesDamagedCompression) {
   const std::string good = gzip(plain);
   for (const std::size_t length :
        {std::size_t{2}, std::size_t{15}, good.size() / 2, good.size() - 9, good.size() - 1}) {
-    EXPECT_THAT(errorOf(good.substr(0, length)), HasSubstr("ends too early")) << length;
+    EXPECT_THAT(idxErrorOf(good.substr(0, length)), HasSubstr("ends too early")) << length;
   }
   std::string flipped = good;
   flipped[good.size() - 6] ^= 1;  // The checksum, behind all elements.
-  EXPECT_THAT(errorOf(flipped), HasSubstr("damaged (incorrect data check); fetch the file again"));
-  EXPECT_THAT(errorOf(good + "rubbish"), HasSubstr("damaged"));
+  EXPECT_THAT(idxErrorOf(flipped),
+              HasSubstr("damaged (incorrect data check); fetch the file again"));
+  EXPECT_THAT(idxErrorOf(good + "rubbish"), HasSubstr("damaged"));
 }
 
 }  // namespace

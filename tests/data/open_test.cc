@@ -11,7 +11,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-std::string errorOf(std::string_view text) {
+std::string openErrorOf(std::string_view text) {
   const auto dataset = openDataset(text, Part::kTrain);
   EXPECT_FALSE(dataset.ok()) << text;
   return toString(dataset.status());
@@ -56,13 +56,13 @@ TEST(OpenTest, SyntheticSetsHaveTheSizeAskedFor) {
 TEST(OpenTest, UnknownNamesListWhatThereIs) {
   const auto lists = AllOf(HasSubstr("mnist:FOLDER"), HasSubstr("synthetic:lr[:SAMPLESxFEATURES]"),
                            HasSubstr("synthetic:mnist[:SAMPLES]"));
-  EXPECT_THAT(errorOf("imagenet"), AllOf(HasSubstr("\"imagenet\" is neither"), lists));
-  EXPECT_THAT(errorOf(""), lists);
-  EXPECT_THAT(errorOf("synthetic:mnistx"), lists);
-  EXPECT_THAT(errorOf("cifar10"),
+  EXPECT_THAT(openErrorOf("imagenet"), AllOf(HasSubstr("\"imagenet\" is neither"), lists));
+  EXPECT_THAT(openErrorOf(""), lists);
+  EXPECT_THAT(openErrorOf("synthetic:mnistx"), lists);
+  EXPECT_THAT(openErrorOf("cifar10"),
               HasSubstr("\"cifar10\" does not say where the files are; write cifar10:FOLDER"));
   const Scratch folder;
-  EXPECT_THAT(errorOf(folder.path()), AllOf(HasSubstr(folder.path()), lists));
+  EXPECT_THAT(openErrorOf(folder.path()), AllOf(HasSubstr(folder.path()), lists));
 }
 
 // Contract: what a model asks for is done or refused in one line, never ignored.
@@ -114,18 +114,20 @@ TEST(OpenTest, LengthsAreHonoured) {
 
 TEST(OpenTest, RefusesWrongSizes) {
   for (const std::string_view size : {"0", "-5", "many", "10x10", "99999999999999999999", "5 "}) {
-    EXPECT_THAT(errorOf("synthetic:mnist:" + std::string(size)),
+    EXPECT_THAT(openErrorOf("synthetic:mnist:" + std::string(size)),
                 HasSubstr("the size is to be a number of samples"));
   }
   for (const std::string_view size : {"10", "10x", "x10", "10x10x10", "0x5", "5x9999999999999"}) {
-    EXPECT_THAT(errorOf("synthetic:lr:" + std::string(size)), HasSubstr("SAMPLESxFEATURES"));
+    EXPECT_THAT(openErrorOf("synthetic:lr:" + std::string(size)), HasSubstr("SAMPLESxFEATURES"));
   }
   for (const std::string_view size : {"x5", "9x", "99x4", "99xmany", "0"}) {
-    EXPECT_THAT(errorOf("synthetic:text:" + std::string(size)), HasSubstr("WORDSxVOCABULARY"));
+    EXPECT_THAT(openErrorOf("synthetic:text:" + std::string(size)), HasSubstr("WORDSxVOCABULARY"));
   }
-  EXPECT_THAT(errorOf("synthetic:gpcr:9000000000000000000"), HasSubstr("choose a smaller size"));
-  EXPECT_THAT(errorOf("synthetic:lr:1000000000x1000000"), HasSubstr("choose a smaller size"));
-  EXPECT_THAT(errorOf("synthetic:mnist:9000000000000000000"), HasSubstr("choose a smaller size"));
+  EXPECT_THAT(openErrorOf("synthetic:gpcr:9000000000000000000"),
+              HasSubstr("choose a smaller size"));
+  EXPECT_THAT(openErrorOf("synthetic:lr:1000000000x1000000"), HasSubstr("choose a smaller size"));
+  EXPECT_THAT(openErrorOf("synthetic:mnist:9000000000000000000"),
+              HasSubstr("choose a smaller size"));
 }
 
 }  // namespace

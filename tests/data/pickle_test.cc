@@ -18,7 +18,7 @@ using Kind = PickleValue::Kind;
 Result<Pickle> parse(const std::string& file) {
   return Pickle::parse(std::as_bytes(std::span(file)), "file");
 }
-std::string errorOf(const std::string& file) {
+std::string pickleErrorOf(const std::string& file) {
   const auto pickle = parse(file);
   return pickle.ok() ? "fine" : toString(pickle.status());
 }
@@ -82,35 +82,35 @@ TEST(PickleTest, ReadsWhatPython3Writes) {
 
 // Contract: nothing is called, and what would have been is named.
 TEST(PickleTest, RefusesFunctionsByName) {
-  EXPECT_THAT(errorOf("\x80\x02"s
-                      "cos\nsystem\n(U\x02lstR."),
+  EXPECT_THAT(pickleErrorOf("\x80\x02"s
+                            "cos\nsystem\n(U\x02lstR."),
               AllOf(HasSubstr("file: byte 13: "), HasSubstr("wants to call os.system")));
-  EXPECT_THAT(errorOf("\x80\x04\x8c\x08"s
-                      "builtins\x8c\x04"s
-                      "eval\x93."s),
+  EXPECT_THAT(pickleErrorOf("\x80\x04\x8c\x08"s
+                            "builtins\x8c\x04"s
+                            "eval\x93."s),
               HasSubstr("wants to call builtins.eval"));
-  EXPECT_THAT(errorOf("\x80\x02"s
-                      "i."),
-              HasSubstr("instruction 0x69"));                             // INST calls, too.
-  EXPECT_THAT(errorOf("\x80\x02\x81."s), HasSubstr("instruction 0x81"));  // NEWOBJ as well.
+  EXPECT_THAT(pickleErrorOf("\x80\x02"s
+                            "i."),
+              HasSubstr("instruction 0x69"));                                   // INST calls, too.
+  EXPECT_THAT(pickleErrorOf("\x80\x02\x81."s), HasSubstr("instruction 0x81"));  // NEWOBJ as well.
 }
 
 TEST(PickleTest, RefusesDamage) {
-  EXPECT_THAT(errorOf(""), HasSubstr("not a pickle"));
-  EXPECT_THAT(errorOf("(lp0\n."), HasSubstr("not a pickle"));
-  EXPECT_THAT(errorOf("\x80\x09."s), HasSubstr("protocol 9"));
+  EXPECT_THAT(pickleErrorOf(""), HasSubstr("not a pickle"));
+  EXPECT_THAT(pickleErrorOf("(lp0\n."), HasSubstr("not a pickle"));
+  EXPECT_THAT(pickleErrorOf("\x80\x09."s), HasSubstr("protocol 9"));
   const std::string whole =
       pickleOf({{"data", pickledArray(1, 3, "abc")}, {"l", pickledList({1})}});
-  ASSERT_EQ(errorOf(whole), "fine");
+  ASSERT_EQ(pickleErrorOf(whole), "fine");
   for (std::size_t size = 2; size < whole.size(); ++size) {
-    EXPECT_THAT(errorOf(whole.substr(0, size)), HasSubstr("ends in the middle")) << size;
+    EXPECT_THAT(pickleErrorOf(whole.substr(0, size)), HasSubstr("ends in the middle")) << size;
   }
-  EXPECT_THAT(errorOf("\x80\x02T\xff\xff\xff\x7f"s
-                      "abc."),
+  EXPECT_THAT(pickleErrorOf("\x80\x02T\xff\xff\xff\x7f"s
+                            "abc."),
               HasSubstr("ends in the middle"));
   for (const char* bad : {"a.", "s.", "e.", "u.", "t.", "\x85.", "\x87.", "R.", "b.", "q\1.", "]a.",
                           "(u.", "}(K\1u.", "(.", ".", "NN.", "h\7.", "K\1K\2R.", "](](a."}) {
-    EXPECT_THAT(errorOf("\x80\x02"s + bad), Not(HasSubstr("fine"))) << bad;
+    EXPECT_THAT(pickleErrorOf("\x80\x02"s + bad), Not(HasSubstr("fine"))) << bad;
   }
 }
 
@@ -123,7 +123,7 @@ TEST(PickleTest, AValueThatHoldsItselfIsNoTrouble) {
 }
 
 TEST(PickleTest, LimitsWhatItMakes) {
-  EXPECT_THAT(errorOf("\x80\x02"s + std::string(Pickle::kMaxValues + 1, ']') + "."),
+  EXPECT_THAT(pickleErrorOf("\x80\x02"s + std::string(Pickle::kMaxValues + 1, ']') + "."),
               HasSubstr("more than 1048576 values"));
 }
 

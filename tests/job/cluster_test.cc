@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "job/variables.h"
+
 namespace colla::job {
 namespace {
 
@@ -135,13 +137,13 @@ TEST(Cluster, ThisHostKnowsItself) {
   EXPECT_FALSE(here.is("192.0.2.7"));  // Nobody's, by RFC 5737.
 }
 
-struct Refused {
+struct RefusedLists {
   const char* what;
   ClusterWords words;
   const char* says;
 };
 
-class ClusterRefuses : public ::testing::TestWithParam<Refused> {};
+class ClusterRefuses : public ::testing::TestWithParam<RefusedLists> {};
 
 TEST_P(ClusterRefuses, InOneLineWithTheCulprit) {
   const auto place = placeOf(GetParam().words, hostWith({"h"}), "");
@@ -153,33 +155,35 @@ TEST_P(ClusterRefuses, InOneLineWithTheCulprit) {
 INSTANTIATE_TEST_SUITE_P(
     All, ClusterRefuses,
     ::testing::Values(
-        Refused{"NoPort", {"", "h", "worker", "0"}, "worker_hosts has \"h\""},
-        Refused{"EmptyPort", {"h:", "h:1", "ps", "0"}, "ps_hosts has \"h:\""},
-        Refused{"PortZero", {"", "h:0", "worker", "0"}, "\"h:0\""},
-        Refused{"PortTooLarge", {"", "h:65536", "worker", "0"}, "\"h:65536\""},
-        Refused{"PortIsText", {"", "h:2x", "worker", "0"}, "\"h:2x\""},
-        Refused{"NoHost", {"", ":1", "worker", "0"}, "\":1\""},
-        Refused{"Scheme", {"", "grpc://h:1", "worker", "0"}, "\"grpc://h:1\""},
-        Refused{"BareSix", {"", "::1:5", "worker", "0"}, "\"::1:5\""},
-        Refused{"Semicolon", {"", "h:1;h:2", "worker", "0"}, "\"h:1;h:2\""},
-        Refused{"Hole", {"", "h:1,,h:2", "worker", "0"}, "worker_hosts has nothing where"},
-        Refused{"ServerTwice", {"h:1,h:2,H:1", "h:3", "ps", "0"}, "ps_hosts names h:1 twice"},
-        Refused{"WorkerTwice", {"", "h:1,h:1", "worker", "0"}, "worker_hosts names h:1 twice"},
-        Refused{"BothRoles", {"h:1", "h:1", "ps", "0"}, "h:1 is in ps_hosts and in worker_hosts"},
-        Refused{"NoWorkers", {"h:1", "", "ps", "0"}, "worker_hosts is not given"},
-        Refused{"OnlyAName", {"", "", "worker", "0"}, "worker_hosts is not given"},
-        Refused{"NoName", {"h:1", "h:2", "", "0"}, "job_name is not given"},
-        Refused{"Chief", {"h:1", "h:2", "chief", "0"}, "job_name is \"chief\""},
-        Refused{"NoServers", {"", "h:2", "ps", "0"}, "job_name is ps, but ps_hosts names none"},
-        Refused{"NoIndex", {"", "h:2,h:3", "worker", ""}, "task_index is not given"},
-        Refused{"IndexTooLarge", {"h:1", "h:2,h:3", "worker", "2"}, "task_index is \"2\""},
-        Refused{"IndexNegative", {"h:1", "h:2,h:3", "worker", "-1"}, "must be from 0 to 1"},
-        Refused{"IndexIsText", {"", "h:2,h:3", "worker", "x"}, "task_index is \"x\""},
-        Refused{"IndexHuge", {"", "h:2,h:3", "worker", "99999999999"}, "\"99999999999\""},
-        Refused{"ElsewhereToo", {"", "h:2,b:3", "worker", "0"}, "set COLLA_SECRET_FILE=FILE"},
-        Refused{"NotHere",
-                {"", "h:2,b:3", "worker", "1"},
-                "worker 1 belongs to b:3, but this is host myname"}),
+        RefusedLists{"NoPort", {"", "h", "worker", "0"}, "worker_hosts has \"h\""},
+        RefusedLists{"EmptyPort", {"h:", "h:1", "ps", "0"}, "ps_hosts has \"h:\""},
+        RefusedLists{"PortZero", {"", "h:0", "worker", "0"}, "\"h:0\""},
+        RefusedLists{"PortTooLarge", {"", "h:65536", "worker", "0"}, "\"h:65536\""},
+        RefusedLists{"PortIsText", {"", "h:2x", "worker", "0"}, "\"h:2x\""},
+        RefusedLists{"NoHost", {"", ":1", "worker", "0"}, "\":1\""},
+        RefusedLists{"Scheme", {"", "grpc://h:1", "worker", "0"}, "\"grpc://h:1\""},
+        RefusedLists{"BareSix", {"", "::1:5", "worker", "0"}, "\"::1:5\""},
+        RefusedLists{"Semicolon", {"", "h:1;h:2", "worker", "0"}, "\"h:1;h:2\""},
+        RefusedLists{"Hole", {"", "h:1,,h:2", "worker", "0"}, "worker_hosts has nothing where"},
+        RefusedLists{"ServerTwice", {"h:1,h:2,H:1", "h:3", "ps", "0"}, "ps_hosts names h:1 twice"},
+        RefusedLists{"WorkerTwice", {"", "h:1,h:1", "worker", "0"}, "worker_hosts names h:1 twice"},
+        RefusedLists{
+            "BothRoles", {"h:1", "h:1", "ps", "0"}, "h:1 is in ps_hosts and in worker_hosts"},
+        RefusedLists{"NoWorkers", {"h:1", "", "ps", "0"}, "worker_hosts is not given"},
+        RefusedLists{"OnlyAName", {"", "", "worker", "0"}, "worker_hosts is not given"},
+        RefusedLists{"NoName", {"h:1", "h:2", "", "0"}, "job_name is not given"},
+        RefusedLists{"Chief", {"h:1", "h:2", "chief", "0"}, "job_name is \"chief\""},
+        RefusedLists{
+            "NoServers", {"", "h:2", "ps", "0"}, "job_name is ps, but ps_hosts names none"},
+        RefusedLists{"NoIndex", {"", "h:2,h:3", "worker", ""}, "task_index is not given"},
+        RefusedLists{"IndexTooLarge", {"h:1", "h:2,h:3", "worker", "2"}, "task_index is \"2\""},
+        RefusedLists{"IndexNegative", {"h:1", "h:2,h:3", "worker", "-1"}, "must be from 0 to 1"},
+        RefusedLists{"IndexIsText", {"", "h:2,h:3", "worker", "x"}, "task_index is \"x\""},
+        RefusedLists{"IndexHuge", {"", "h:2,h:3", "worker", "99999999999"}, "\"99999999999\""},
+        RefusedLists{"ElsewhereToo", {"", "h:2,b:3", "worker", "0"}, "set COLLA_SECRET_FILE=FILE"},
+        RefusedLists{"NotHere",
+                     {"", "h:2,b:3", "worker", "1"},
+                     "worker 1 belongs to b:3, but this is host myname"}),
     [](const auto& test) { return std::string(test.param.what); });
 
 TEST(Cluster, LoopbackNamesBetweenHostsAreRefused) {
@@ -188,13 +192,6 @@ TEST(Cluster, LoopbackNamesBetweenHostsAreRefused) {
 }
 
 // From variables, as flags put them there too.
-Result<Place> read(const std::map<std::string, std::string>& variables) {
-  return readEnvironment([&](const char* name) -> const char* {
-    const auto it = variables.find(name);
-    return it == variables.end() ? nullptr : it->second.c_str();
-  });
-}
-
 TEST(Cluster, VariablesSayTheSame) {
   std::map<std::string, std::string> variables;
   for (const auto& [name, value] :

@@ -8,20 +8,13 @@
 #include <set>
 
 #include "job/slurm.h"
+#include "job/variables.h"
 
 namespace colla::job {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using Variables = std::map<std::string, std::string>;
-
-Result<Place> read(const Variables& variables) {
-  return readEnvironment([&](const char* name) -> const char* {
-    const auto it = variables.find(name);
-    return it == variables.end() ? nullptr : it->second.c_str();
-  });
-}
 
 Variables with(Variables base, const Variables& more) {
   for (const auto& [name, value] : more) base[name] = value;

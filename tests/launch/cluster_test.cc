@@ -50,10 +50,6 @@ Words task(const std::string& job, int index) {
   return {"--job_name", job, "--task_index=" + std::to_string(index)};
 }
 
-bool complains(CollaProcess& process, const std::string& text) {
-  return eventually([&] { return process.err().find(text) != std::string::npos; });
-}
-
 void expectSum(CollaProcess& worker, const std::string& sum) {
   EXPECT_EQ(worker.wait(), 0) << worker.err();
   EXPECT_THAT(worker.out(), HasSubstr("sum " + sum + "\n"));
@@ -138,10 +134,10 @@ TEST(Cluster, SecondProcessForATaskIsRefusedAndTheJobGoesOn) {
 TEST(Cluster, WhoComesFirstSaysForWhomItWaits) {
   const Words lists = {"--ps_hosts", address(0), "--worker_hosts", address(1) + "," + address(2)};
   const auto worker = start(lists + task("worker", 0));
-  ASSERT_TRUE(complains(*worker, "waiting for ps 0, where the others meet")) << worker->err();
+  ASSERT_TRUE(worker->complains("waiting for ps 0, where the others meet")) << worker->err();
   const auto server = start(lists + task("ps", 0));
-  ASSERT_TRUE(complains(*server, "waiting for rank 1")) << server->err();
-  ASSERT_TRUE(complains(*worker, "waiting for rank 1")) << worker->err();
+  ASSERT_TRUE(server->complains("waiting for rank 1")) << server->err();
+  ASSERT_TRUE(worker->complains("waiting for rank 1")) << worker->err();
   const auto last = start(lists + task("worker", 1));
   EXPECT_TRUE(worker->says("joined")) << worker->err();
 }

@@ -190,6 +190,10 @@ bool CollaProcess::says(const std::string& text, int times) {
   return eventually([&] { return countOf(out(), text) >= times; });
 }
 
+bool CollaProcess::complains(const std::string& text) {
+  return eventually([&] { return countOf(err(), text) > 0; });
+}
+
 void CollaProcess::type(const std::string& text) {
   const int fd = inPipe_.valid() ? inPipe_.get() : outPipe_.get();
   EXPECT_EQ(write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));

@@ -58,6 +58,8 @@ class CollaProcess {
   std::string err();
   // Its standard output had `text` in it, in time.
   bool says(const std::string& text, int times = 1);
+  // The same of its standard error.
+  bool complains(const std::string& text);
   // On its terminal, or to an input that was kept.
   void type(const std::string& text);
   // Its terminal's window.

@@ -28,15 +28,11 @@ std::vector<std::string> runWith(std::vector<std::string> flags) {
   return flags;
 }
 
-bool complains(CollaProcess& colla, const std::string& text) {
-  return eventually([&] { return colla.err().find(text) != std::string::npos; });
-}
-
 TEST(RunSpare, GoesOnWithoutAKilledWorkerAndSaysSo) {
   CollaProcess colla(runWith({"-np", "3", "--ps", "1", "--spare-workers", "2"}));
   ASSERT_TRUE(colla.says("ready", 4)) << colla.err();
   kill(colla.worker(2), SIGKILL);
-  ASSERT_TRUE(complains(colla, "the job goes on without it")) << colla.err();
+  ASSERT_TRUE(colla.complains("the job goes on without it")) << colla.err();
   EXPECT_THAT(
       colla.err(),
       AllOf(HasSubstr("colla run: worker 2 on host "), HasSubstr("was killed by SIGKILL (signal 9"),
@@ -55,7 +51,7 @@ TEST(RunSpare, OneLossTooManyEndsTheJobWithTheLastOne) {
   CollaProcess colla(runWith({"-np", "4", "--spare-workers", "1"}));
   ASSERT_TRUE(colla.says("ready", 4)) << colla.err();
   kill(colla.worker(3), SIGKILL);
-  ASSERT_TRUE(complains(colla, "without it (1 of 1 spare)")) << colla.err();
+  ASSERT_TRUE(colla.complains("without it (1 of 1 spare)")) << colla.err();
   kill(colla.worker(1), SIGKILL);
   EXPECT_EQ(colla.wait(), 128 + SIGKILL);
   EXPECT_THAT(colla.err(), AllOf(HasSubstr("colla run: worker 1 on host "),

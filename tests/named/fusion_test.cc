@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-Decision allreduce(std::string name, std::int64_t elements, DataType type = DataType::kFloat32) {
+Decision decided(std::string name, std::int64_t elements, DataType type = DataType::kFloat32) {
   Decision decision;
   decision.what.key.name = std::move(name);
   decision.what.type = type;
@@ -28,8 +28,8 @@ std::vector<std::string> namesIn(const std::vector<Decision>& decisions, std::si
 
 TEST(FusionTest, PacksUpToTheLimit) {
   // Of 64 bytes each, with what is left of the cache line.
-  const std::vector<Decision> five = {allreduce("a", 16), allreduce("b", 1), allreduce("c", 16),
-                                      allreduce("d", 16), allreduce("e", 0)};
+  const std::vector<Decision> five = {decided("a", 16), decided("b", 1), decided("c", 16),
+                                      decided("d", 16), decided("e", 0)};
   EXPECT_THAT(namesIn(five, 192), ElementsAre("abc", "de"));
   EXPECT_THAT(namesIn(five, 1 << 20), ElementsAre("abcde"));
   EXPECT_THAT(namesIn(five, 64), ElementsAre("a", "b", "c", "de"));
@@ -37,13 +37,13 @@ TEST(FusionTest, PacksUpToTheLimit) {
 }
 
 TEST(FusionTest, WhatIsTooLargeTravelsAlone) {
-  EXPECT_THAT(namesIn({allreduce("a", 1), allreduce("B", 1000), allreduce("c", 1)}, 128),
+  EXPECT_THAT(namesIn({decided("a", 1), decided("B", 1000), decided("c", 1)}, 128),
               ElementsAre("ac", "B"));
 }
 
 TEST(FusionTest, OnlyWhatIsAlike) {
   const auto other = [](auto change) {
-    Decision decision = allreduce("x", 1);
+    Decision decision = decided("x", 1);
     change(decision.what);
     return decision;
   };
@@ -58,12 +58,12 @@ TEST(FusionTest, OnlyWhatIsAlike) {
       other([](Announcement& what) { what.kind = Kind::kReducescatter; }),
   };
   for (const Decision& decision : unlike) {
-    EXPECT_THAT(namesIn({allreduce("a", 1), decision, allreduce("b", 1)}, 1 << 20),
+    EXPECT_THAT(namesIn({decided("a", 1), decision, decided("b", 1)}, 1 << 20),
                 ElementsAre("ab", "x"));
   }
   // Two kinds that take turns, as in training with mixed types.
-  EXPECT_THAT(namesIn({allreduce("a", 1), allreduce("1", 1, DataType::kFloat16), allreduce("b", 1),
-                       allreduce("2", 1, DataType::kFloat16)},
+  EXPECT_THAT(namesIn({decided("a", 1), decided("1", 1, DataType::kFloat16), decided("b", 1),
+                       decided("2", 1, DataType::kFloat16)},
                       1 << 20),
               ElementsAre("ab", "12"));
 }
@@ -72,11 +72,11 @@ TEST(FusionTest, NothingPassesAChangeOfTheExchange) {
   Decision join;
   join.what.key = {kOwnSet, "|"};
   join.what.kind = Kind::kJoin;
-  EXPECT_THAT(namesIn({allreduce("a", 1), join, allreduce("b", 1)}, 1 << 20),
+  EXPECT_THAT(namesIn({decided("a", 1), join, decided("b", 1)}, 1 << 20),
               ElementsAre("a", "|", "b"));
-  Decision error = allreduce("!", 1);
+  Decision error = decided("!", 1);
   error.error = {StatusCode::kMismatch, "no"};
-  EXPECT_THAT(namesIn({allreduce("a", 1), error, allreduce("b", 1)}, 1 << 20),
+  EXPECT_THAT(namesIn({decided("a", 1), error, decided("b", 1)}, 1 << 20),
               ElementsAre("a", "!", "b"));
 }
 

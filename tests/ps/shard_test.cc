@@ -10,7 +10,7 @@
 namespace colla::ps {
 namespace {
 
-constexpr std::size_t kWidth = 5;
+constexpr std::size_t kColumns = 5;
 
 collective::Rows someRows(std::int64_t rows, unsigned seed) {
   std::mt19937 random(seed);
@@ -19,7 +19,7 @@ collective::Rows someRows(std::int64_t rows, unsigned seed) {
     // Crowded at the end, so that ranges have unequal work.
     if (random() % (row < rows / 2 ? 50 : 2) == 0) some.rows.push_back(row);
   }
-  for (std::size_t i = 0; i < some.rows.size() * kWidth; ++i) {
+  for (std::size_t i = 0; i < some.rows.size() * kColumns; ++i) {
     some.values.push_back(std::ldexp(1.0F + static_cast<float>(random() % 1000) / 999.0F,
                                      static_cast<int>(random() % 20)));
   }
@@ -27,25 +27,26 @@ collective::Rows someRows(std::int64_t rows, unsigned seed) {
 }
 
 TEST(ShardTest, RowsHaveTheSameBitsHoweverTheyAreCut) {
-  constexpr std::int64_t kRows = 20'000;
+  constexpr std::int64_t kTableRows = 20'000;
   const SliceMap map = *SliceMap::even(3, 3);
   const OptimizerOptions options = *parseOptimizer("adam");
   const optim::UpdateRule rule = *optim::UpdateRule::make(options);
   std::vector<collective::Rows> leaves;
-  for (unsigned seed = 0; seed < 3; ++seed) leaves.push_back(someRows(kRows, seed));
+  for (unsigned seed = 0; seed < 3; ++seed) leaves.push_back(someRows(kTableRows, seed));
 
-  std::vector<float> expected(kRows * kWidth);
+  std::vector<float> expected(kTableRows * kColumns);
   std::vector<std::vector<float>> slots(rule.slots().size(), expected);
   std::vector<std::span<float>> slotSpans(slots.begin(), slots.end());
   const std::vector<collective::RowsView> views(leaves.begin(), leaves.end());
-  const collective::Rows sum = collective::foldRows(collective::SumTree::of(map), views, kWidth);
+  const collective::Rows sum = collective::foldRows(collective::SumTree::of(map), views, kColumns);
   for (std::int64_t step = 1; step <= 2; ++step) {
-    rule.applyRows<float>({.step = step, .lr = learningRate(options)}, expected, kWidth, sum.rows,
+    rule.applyRows<float>({.step = step, .lr = learningRate(options)}, expected, kColumns, sum.rows,
                           sum.values, slotSpans);
   }
   for (const int threads : {1, 3}) {
-    const Layout layout = *Layout::make(
-        {{.name = "table", .kind = Kind::kRows, .shape = {kRows, kWidth}}}, {.partitions = 3});
+    const Layout layout =
+        *Layout::make({{.name = "table", .kind = Kind::kRows, .shape = {kTableRows, kColumns}}},
+                      {.partitions = 3});
     Team team(threads, /*worthSharing=*/0);
     Shard shard(layout, 0, rule, map, team);
     const Shard::RowLeaves rows = [&](int, std::span<collective::RowsView> out) {

@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-constexpr std::uint32_t kEpoch = 3;
+constexpr std::uint32_t kPresent = 3;
 constexpr std::size_t kLarge = 200'000;
 
 class MessengerTest : public ::testing::Test {
@@ -24,12 +24,12 @@ class MessengerTest : public ::testing::Test {
     Options options;
     options.self = 1;
     options.peers = {{"rank 0 on host a", ""}, {"rank 1 on host b", ""}};
-    options.epoch = kEpoch;
+    options.epoch = kPresent;
     return options;
   }
   static Frame frame(FrameKind kind, std::uint32_t sequence, std::uint64_t total,
                      std::uint64_t offset = 0, std::uint32_t length = 0) {
-    return {kind, kEpoch, {1, sequence, 0, {}}, total, offset, length};
+    return {kind, kPresent, {1, sequence, 0, {}}, total, offset, length};
   }
   void sayData(std::uint32_t sequence, const std::string& text) {
     const auto size = static_cast<std::uint32_t>(text.size());
@@ -101,7 +101,7 @@ TEST_F(MessengerTest, NoiseLosesThePeer) {
 
 TEST_F(MessengerTest, AnotherEpochLosesThePeer) {
   Frame other = frame(FrameKind::kData, 1, 0);
-  other.epoch = kEpoch + 1;
+  other.epoch = kPresent + 1;
   script_->say(other);
   expectLost("epoch 4, this is epoch 3");
 }

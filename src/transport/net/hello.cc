@@ -10,7 +10,7 @@
 namespace colla::transport::net {
 namespace {
 
-Status refused(std::string message, int peer = Status::kNoPeer) {
+Status refusal(std::string message, int peer = Status::kNoPeer) {
   return {StatusCode::kRefused, std::move(message), peer};
 }
 
@@ -71,12 +71,12 @@ std::vector<std::byte> encodeHello(const Hello& hello) {
 }
 
 Result<Hello> parseHello(std::span<const std::byte> bytes) {
-  if (bytes.size() > kMaxHello) return refused("its greeting is too long");
+  if (bytes.size() > kMaxHello) return refusal("its greeting is too long");
   ByteReader reader(bytes);
   if (reader.number<std::uint32_t>() != kMagic)
-    return refused("it does not speak Colla's protocol");
+    return refusal("it does not speak Colla's protocol");
   if (const auto version = reader.number<std::uint16_t>(); version != kProtocolVersion) {
-    return refused(fmt::format("it speaks version {} of the protocol, this process version {}",
+    return refusal(fmt::format("it speaks version {} of the protocol, this process version {}",
                                version, kProtocolVersion));
   }
   Hello hello;
@@ -91,9 +91,9 @@ Result<Hello> parseHello(std::span<const std::byte> bytes) {
   hello.identity.torch = reader.text();
   hello.identity.cpu = reader.text();
   hello.identity.settings = reader.text();
-  if (!reader.done()) return refused("its greeting is malformed");
+  if (!reader.done()) return refusal("its greeting is malformed");
   if (hello.side != Side::kConnector && hello.side != Side::kAcceptor) {
-    return refused("its greeting is malformed");
+    return refusal("its greeting is malformed");
   }
   if (hello.name.empty()) hello.name = "the other side";
   return hello;
@@ -101,12 +101,12 @@ Result<Hello> parseHello(std::span<const std::byte> bytes) {
 
 Status compareHellos(const Hello& theirs, const Hello& ours, std::string_view self) {
   const auto differ = [&](std::string_view what, std::string_view their, std::string_view our) {
-    return refused(
+    return refusal(
         fmt::format("{} {} {}, {} {}", theirs.name, what, orNone(their), self, orNone(our)),
         theirs.peer);
   };
   if (theirs.side == ours.side) {
-    return refused(fmt::format("{} echoes what {} says", theirs.name, self), theirs.peer);
+    return refusal(fmt::format("{} echoes what {} says", theirs.name, self), theirs.peer);
   }
   if (theirs.service != ours.service) return differ("speaks", theirs.service, ours.service);
   if (theirs.jobId != ours.jobId) return differ("belongs to job", theirs.jobId, ours.jobId);
@@ -120,10 +120,10 @@ Status compareHellos(const Hello& theirs, const Hello& ours, std::string_view se
     return differ("has CPU features", theirs.identity.cpu, ours.identity.cpu);
   }
   if (theirs.identity.settings != ours.identity.settings) {
-    return refused(differingSettings(theirs, ours, self), theirs.peer);
+    return refusal(differingSettings(theirs, ours, self), theirs.peer);
   }
   if (theirs.epoch != ours.epoch) {
-    return refused(fmt::format("{} is in membership epoch {}, {} in {}", theirs.name, theirs.epoch,
+    return refusal(fmt::format("{} is in membership epoch {}, {} in {}", theirs.name, theirs.epoch,
                                self, ours.epoch),
                    theirs.peer);
   }
