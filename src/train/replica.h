@@ -137,7 +137,7 @@ class Replica {
   std::unique_ptr<Servers> servers_;
   RowSource* source_ = nullptr;  // What lookups are told to.
   std::unique_ptr<Updater> updater_;
-  std::vector<std::uint32_t> versions_;  // Of updated_, as libtorch counts writes.
+  std::vector<std::int64_t> versions_;  // Of updated_, as libtorch counts writes.
   std::unique_ptr<SliceMetrics> metrics_;
   std::vector<torch::Tensor> gradients_;
   std::vector<double> numbers_;  // Of one slice, for metrics_.
