@@ -1,6 +1,7 @@
 #include "colla/job.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -296,6 +297,8 @@ Result<Bucket> Job::allocateCommon(std::size_t bytes) {
     region = memory.map(0, place, bytes, Deadline::after(timeout()));
   }
   COLLA_TRY(region.status());
+  // All of it at once, where the kernel can: otherwise every page stops its first user.
+  madvise(region->bytes.data(), region->bytes.size(), MADV_POPULATE_WRITE);
   COLLA_TRY(barrier(world()));
   return Bucket(region->bytes, [keep = std::move(region->keep)] {});
 }

@@ -51,6 +51,14 @@ bool sameBits(const torch::Tensor& a, const torch::Tensor& b) {
   return std::memcmp(a.data_ptr(), b.data_ptr(), a.nbytes()) == 0;
 }
 
+// For fewer parameters, one more meeting costs more than half of an update.
+bool worthSharing(std::span<const Parameter> parameters) {
+  constexpr std::size_t kLeastBytes = std::size_t{4} << 20;
+  std::size_t bytes = 0;
+  for (const Parameter& parameter : parameters) bytes += parameter.tensor.nbytes();
+  return bytes >= kLeastBytes;
+}
+
 bool allFinite(const torch::Tensor& tensor) {
   return !tensor.defined() || !tensor.is_floating_point() ||
          torch::isfinite(tensor.is_sparse() ? tensor._values() : tensor).all().item<bool>();
@@ -215,7 +223,7 @@ void Replica::makeExchange(const Optimizer& optimizer) {
     if (floating) entries.push_back({buffer.name, buffer.tensor, false});
   }
   reducer_ = std::make_unique<Reducer>(job_, map_, std::move(entries), Reducer::Options());
-  updater_ = makeUpdater(optimizer, updated_, &job_);
+  updater_ = makeUpdater(optimizer, updated_, worthSharing(updated_) ? &job_ : nullptr);
 }
 
 void Replica::broadcastModel() {

@@ -1,6 +1,7 @@
 #include "train/updater.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <array>
@@ -59,7 +60,9 @@ class RuleUpdater final : public Updater {
       state.part = partOf(tensor, share, at);
       at += CommonTensors::roomFor(tensor);
     }
-    if (job_ != nullptr) throwIfError(barrier(job_->world()));
+    if (job_ == nullptr) return;
+    malloc_trim(0);  // Where the parameters were.
+    throwIfError(barrier(job_->world()));
   }
 
   void apply(std::span<const torch::Tensor> gradients, double factor, double scale) override {

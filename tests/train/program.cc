@@ -23,7 +23,7 @@ struct Mlp : torch::nn::Module {
   torch::nn::Dropout dropout{nullptr};
 };
 
-// More than one bucket of gradients.
+// More than one bucket of gradients, and enough parameters to have them in common.
 struct Wide : torch::nn::Module {
   Wide() {
     first = register_module("first", torch::nn::Linear(784, 1500));
@@ -152,7 +152,7 @@ int main(int argc, char** argv) {
     task.optimizer = colla::Adam{.lr = 1e-3};
   } else if (model == "wide") {
     task.model = [] { return colla::classifier(std::make_shared<Wide>()); };
-    task.optimizer = colla::Sgd{.lr = 0.01};
+    task.optimizer = colla::Sgd{.lr = 0.01, .momentum = 0.5};
   } else if (model == "table") {
     task.model = [] { return std::make_unique<TableModel>(64); };
     task.optimizer = colla::Adam{.lr = 1e-2};
