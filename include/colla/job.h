@@ -88,6 +88,11 @@ class Job {
 
   // Memory for gradients: see Bucket. kNoMemory when this host has not enough.
   Result<Bucket> allocate(std::size_t bytes);
+  // The processes of this job see each other's buckets: they are on one host, or threads.
+  bool sharesMemory() const;
+  // One bucket that all workers have in common: what one writes, the others see. Every worker calls
+  // it, with the same `bytes`; kUnsupported unless sharesMemory().
+  Result<Bucket> allocateCommon(std::size_t bytes);
 
  private:
   struct State;

@@ -133,7 +133,9 @@ Status Coordinator::start(const SystemSpec& spec, Deadline deadline) {
 }
 
 Result<std::vector<std::string>> Coordinator::ask(const std::string& name, const std::string& line,
-                                                  Deadline deadline) {
+                                                  Deadline deadline,
+                                                  const std::function<Status()>& meanwhile) {
+  constexpr std::chrono::milliseconds kPause(10);
   System& system = *find(name);
   for (Rank& rank : system.ranks) {
     rank.answer.reset();
@@ -148,7 +150,8 @@ Result<std::vector<std::string>> Coordinator::ask(const std::string& name, const
       return {StatusCode::kTimeout, fmt::format("{} rank {} did not answer \"{}\" in time", name,
                                                 waitsFor() - system.ranks.begin(), line)};
     }
-    COLLA_TRY(takeNews(deadline));
+    COLLA_TRY(takeNews(meanwhile ? deadline.earlier(Deadline::after(kPause)) : deadline));
+    if (meanwhile) COLLA_TRY(meanwhile());
   }
   std::vector<std::string> answers;
   for (const Rank& rank : system.ranks) {

@@ -77,8 +77,10 @@ class Coordinator {
 
   // Says `line` to all ranks of a system: what each has answered, in their order, without the
   // "ok". An error names the system and the rank, with its last words.
+  // `meanwhile`, if there is one, is called some times while they have not answered.
   Result<std::vector<std::string>> ask(const std::string& system, const std::string& line,
-                                       Deadline deadline);
+                                       Deadline deadline,
+                                       const std::function<Status()>& meanwhile = {});
 
   // The proportional set size of each process of a system, by its name, in the order of its
   // SystemSpec: also of those that are no agents.

@@ -12,6 +12,8 @@
 #include "bench/train_model.h"
 #include "bench/train_runner.h"
 #include "bench/train_systems.h"
+#include "colla/dataset.h"
+#include "data/summary.h"
 
 namespace colla::bench {
 namespace {
@@ -32,7 +34,7 @@ class Bench {
   Bench(const TrainBenchOptions& options, Coordinator& coordinator)
       : options_(options), coordinator_(coordinator) {}
 
-  Result<std::vector<TrainMeasurement>> run() {
+  Result<Findings> run() {
     warnIfBusy();
     if (access(options_.agentProgram.c_str(), X_OK) != 0) {
       return {StatusCode::kUnsupported,
@@ -48,8 +50,9 @@ class Bench {
     for (const std::string& name : options_.models) {
       COLLA_TRY_ASSIGN(const TrainModel* const model, parseTrainModel(name));
       COLLA_TRY(measure(*model, all));
+      if (model->data == TrainData::kImages) COLLA_TRY(readImages(*model));
     }
-    return all;
+    return Findings{trainTable(all, readers_), trainJson(all, readers_)};
   }
 
  private:
@@ -76,6 +79,22 @@ class Bench {
       all.insert(all.end(), measured.begin(), measured.end());
     }
     removeTrainFiles(path);  // Agents hold them until they get the next ones.
+    return {};
+  }
+
+  // Systems train on images that are ready; a training's own come as CIFAR's, and are made larger
+  // by a thread that reads ahead.
+  Status readImages(const TrainModel& model) {
+    progress_.show(fmt::format("read the images of {}", model.name));
+    ReadOptions options;
+    options.height = model.input[1];
+    options.width = model.input[2];
+    COLLA_TRY_ASSIGN(const auto images, openDataset("synthetic:cifar10", Part::kTrain, options));
+    const std::chrono::duration<double> time(options_.seconds);
+    COLLA_TRY_ASSIGN(
+        const double speed,
+        data::readingSpeed(*images, std::chrono::duration_cast<std::chrono::milliseconds>(time)));
+    readers_.push_back({std::string(model.name), speed});
     return {};
   }
 
@@ -120,6 +139,7 @@ class Bench {
   const TrainBenchOptions& options_;
   Coordinator& coordinator_;
   std::vector<TrainSystem> systems_;
+  std::vector<ReaderMeasurement> readers_;
   ProgressLine progress_;
 };
 
@@ -144,10 +164,8 @@ Status check(const TrainBenchOptions& options) {
 }
 
 int benchTrain(const TrainBenchOptions& options) {
-  return runBenchmark(options.jsonFile, [&](Coordinator& coordinator) -> Result<Findings> {
-    COLLA_TRY_ASSIGN(const auto measured, Bench(options, coordinator).run());
-    return Findings{trainTable(measured), trainJson(measured)};
-  });
+  return runBenchmark(options.jsonFile,
+                      [&](Coordinator& coordinator) { return Bench(options, coordinator).run(); });
 }
 
 }  // namespace colla::bench

@@ -1,12 +1,9 @@
 #include "bench/train_agent.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <exception>
 #include <sstream>
-
-#include "bench/machine.h"
 
 namespace colla::bench {
 namespace {
@@ -21,10 +18,6 @@ Result<std::string> obey(Trainee& trainee, const std::string& line) {
     std::getline(words, point.path);
     COLLA_TRY(trainee.prepare(point));
     return std::string("ok");
-  }
-  if (verb == "memory") {
-    COLLA_TRY_ASSIGN(const std::size_t bytes, proportionalSetSize(getpid()));
-    return fmt::format("ok {}", bytes);
   }
   long steps = 0;
   words >> steps;

@@ -7,7 +7,6 @@
 //                                                                           ok LOSS | error TEXT
 //   measure N        trains N more steps with SHARE samples for every worker, after a barrier if
 //                    there is one                                           ok SECONDS | error TEXT
-//   memory           the proportional set size of this process (PSS)        ok BYTES | error TEXT
 // The samples come in their natural order, over and over; of two workers the first has the first
 // half of every batch. Both sizes divide SAMPLES; they say the same but for workers that know
 // nothing of each other, each of which has a whole batch to verify. A LOSS is the mean over what

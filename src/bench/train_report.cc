@@ -30,7 +30,8 @@ std::string exposedText(double seconds) {
 
 }  // namespace
 
-std::string trainTable(std::span<const TrainMeasurement> measurements) {
+std::string trainTable(std::span<const TrainMeasurement> measurements,
+                       std::span<const ReaderMeasurement> readers) {
   TableRow header = {"model", "batch", "system", "samples/s", "step"};
   for (const char* system : kOurs) header.push_back(fmt::format("{}/it", system));
   header.insert(header.end(), {"exposed", "PSS MB"});
@@ -49,10 +50,16 @@ std::string trainTable(std::span<const TrainMeasurement> measurements) {
     row.push_back(fmt::format("{:.1f}", static_cast<double>(m.pssBytes) / 1e6));
     rows.push_back(std::move(row));
   }
+  for (const ReaderMeasurement& reader : readers) {
+    TableRow row = {reader.model, "", "reader", numberText(reader.samplesPerSecond)};
+    row.resize(header.size());
+    rows.push_back(std::move(row));
+  }
   return aligned(rows, {0, 2});
 }
 
-std::string trainJson(std::span<const TrainMeasurement> measurements) {
+std::string trainJson(std::span<const TrainMeasurement> measurements,
+                      std::span<const ReaderMeasurement> readers) {
   auto list = nlohmann::ordered_json::array();
   for (const TrainMeasurement& m : measurements) {
     auto& one = list.emplace_back(nlohmann::ordered_json{{"system", m.system},
@@ -67,6 +74,11 @@ std::string trainJson(std::span<const TrainMeasurement> measurements) {
     one["loss"] = m.loss;
     one["rounds"] = m.rounds;
     one["steps"] = m.steps;
+  }
+  for (const ReaderMeasurement& reader : readers) {
+    list.push_back({{"system", "reader"},
+                    {"model", reader.model},
+                    {"samples_per_s", reader.samplesPerSecond}});
   }
   return list.dump(2) + "\n";
 }

@@ -29,13 +29,22 @@ struct TrainMeasurement {
   }
 };
 
+// What one thread reads of a model's data where it lies in files and has to be made ready.
+struct ReaderMeasurement {
+  std::string model;
+  double samplesPerSecond = 0;
+};
+
 // A line for each measurement, in the given order, and how many times as fast as it colla-1 and
-// colla-2 are at the same point: the ratio of their samples per second. Ends with a newline.
-std::string trainTable(std::span<const TrainMeasurement> measurements);
+// colla-2 are at the same point: the ratio of their samples per second. The readers' come last.
+// Ends with a newline.
+std::string trainTable(std::span<const TrainMeasurement> measurements,
+                       std::span<const ReaderMeasurement> readers = {});
 
 // A list of objects with system, model, batch (of all workers), workers, samples_per_s,
 // step_seconds, pss_bytes, batch_per_worker where that was given, exposed_seconds where it is
-// known, and some more.
-std::string trainJson(std::span<const TrainMeasurement> measurements);
+// known, and some more; those of readers have system "reader", model and samples_per_s alone.
+std::string trainJson(std::span<const TrainMeasurement> measurements,
+                      std::span<const ReaderMeasurement> readers = {});
 
 }  // namespace colla::bench

@@ -23,7 +23,7 @@ struct Track {
   const TrainSystem* system;
   long steps = 1;
   double loss = 0;
-  double pss = 0;
+  std::size_t pss = 0;
   std::vector<double> seconds;
 };
 
@@ -49,10 +49,9 @@ class Runner {
         say(fmt::format("round {} of {}: {}", round + 1, options_.rounds, track.system->name));
         COLLA_TRY_ASSIGN(const double seconds, time(track));
         track.seconds.push_back(seconds);
-        COLLA_TRY_ASSIGN(const auto pss, numbers(track, "memory"));
-        track.pss = std::max(track.pss, std::ranges::max(pss));
       }
     }
+    for (Track& track : tracks) COLLA_TRY(watchMemory(track));
     return results(tracks);
   }
 
@@ -92,7 +91,7 @@ class Runner {
                      .workers = track.system->workers,
                      .stepSeconds = track.seconds.empty() ? 0 : median(track.seconds),
                      .loss = track.loss,
-                     .pssBytes = static_cast<std::size_t>(track.pss),
+                     .pssBytes = track.pss,
                      .exposedSeconds = {},
                      .rounds = static_cast<int>(track.seconds.size()),
                      .steps = track.steps});
@@ -100,8 +99,10 @@ class Runner {
     return all;
   }
 
-  Result<std::vector<std::string>> ask(const Track& track, const std::string& line) {
-    auto answers = coordinator_.ask(track.system->name, line, Deadline::after(kAnswerLimit));
+  Result<std::vector<std::string>> ask(const Track& track, const std::string& line,
+                                       const std::function<Status()>& meanwhile = {}) {
+    auto answers =
+        coordinator_.ask(track.system->name, line, Deadline::after(kAnswerLimit), meanwhile);
     if (!answers.ok()) return answers.status().withContext(title_);
     return answers;
   }
@@ -147,6 +148,20 @@ class Runner {
       track.steps = next;
     }
     return {};
+  }
+
+  // The most that a worker has while it trains. To look slows it down: this is not timed.
+  Status watchMemory(Track& track) {
+    say("watch the memory of " + track.system->name);
+    const auto look = [&]() -> Status {
+      COLLA_TRY_ASSIGN(const auto processes, coordinator_.memory(track.system->name));
+      for (const ProcessMemory& process : processes) {
+        if (isWorker(process.name)) track.pss = std::max(track.pss, process.pssBytes);
+      }
+      return {};
+    };
+    COLLA_TRY(ask(track, fmt::format("measure {}", track.steps), look).status());
+    return look();
   }
 
   // Of one step.

@@ -17,6 +17,8 @@ TrainSystem peerTrainSystem(const std::string& name) {
   return {name, name == "ddp" ? 2 : 1, false};
 }
 
+bool isWorker(const std::string& process) { return process.find(" rank ") != std::string::npos; }
+
 SystemSpec startColla(Coordinator& coordinator, const TrainSystem& system,
                       const std::string& program) {
   // `first` is the worker that rank 0 of the job is.

@@ -18,6 +18,9 @@ struct TrainSystem {
   bool asynchronous = false;
 };
 
+// By the name of a system's process: a worker, not a server or the like.
+bool isWorker(const std::string& process);
+
 // Colla's: the limit of two workers stands last.
 std::vector<TrainSystem> collaTrainSystems();
 // "torch" or "ddp".

@@ -1,6 +1,7 @@
 #include "colla/job.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -202,6 +203,7 @@ Result<std::vector<std::unique_ptr<Job>>> Job::inThreads(int workers,
     auto state = std::make_unique<State>();
     state->place = place;
     state->place.rank = state->place.localRank = options.self = rank;
+    state->timeout = config.seconds("collective_timeout");
     COLLA_TRY_ASSIGN(state->slices, slicesOf(config, place));
     COLLA_TRY_ASSIGN(state->threads, threadsOf(config, place));
     COLLA_TRY_ASSIGN(state->connection.transport, hub.connect(options));
@@ -256,13 +258,49 @@ std::vector<std::string> Job::names() const {
 
 std::chrono::milliseconds Job::timeout() const { return state_->timeout; }
 
-Result<Bucket> Job::allocate(std::size_t bytes) {
+bool Job::sharesMemory() const {
   transport::Transport* const transport = state_->connection.transport.get();
-  transport::SharedMemory* const memory =
-      transport == nullptr ? nullptr : transport->sharedMemory();
-  if (memory == nullptr) return allocatePrivate(bytes);
-  COLLA_TRY_ASSIGN(transport::Mapping region, memory->allocate(bytes));
+  return transport != nullptr && transport->sharedMemory() != nullptr;
+}
+
+Result<Bucket> Job::allocate(std::size_t bytes) {
+  if (!sharesMemory()) return allocatePrivate(bytes);
+  COLLA_TRY_ASSIGN(transport::Mapping region, transport()->sharedMemory()->allocate(bytes));
   return Bucket(region.bytes, [keep = std::move(region.keep)] {});
+}
+
+// Worker 0 allocates it and tells the others where; nobody goes on before all have it.
+Result<Bucket> Job::allocateCommon(std::size_t bytes) {
+  if (size() == 1) return allocate(bytes);
+  if (!sharesMemory()) {
+    return {StatusCode::kUnsupported, "the workers of this job share no memory"};
+  }
+  transport::SharedMemory& memory = *transport()->sharedMemory();
+  Result<transport::Mapping> region = transport::Mapping();
+  std::vector<std::int64_t> told = {transport::Place::kNowhere, 0};
+  if (rank() == 0) {
+    region = memory.allocate(bytes);
+    if (region.ok()) {
+      const transport::Place place = memory.find(region->bytes);
+      told = {place.region, static_cast<std::int64_t>(place.offset)};
+    }
+  }
+  COLLA_TRY(broadcast(world(), told, 0));
+  if (told[0] == transport::Place::kNowhere) {
+    return rank() == 0 ? region.status()
+                       : Status(StatusCode::kNoMemory,
+                                fmt::format("worker 0 found no memory for {} bytes", bytes));
+  }
+  if (rank() != 0) {
+    const transport::Place place{.region = static_cast<std::uint32_t>(told[0]),
+                                 .offset = static_cast<std::uint64_t>(told[1])};
+    region = memory.map(0, place, bytes, Deadline::after(timeout()));
+  }
+  COLLA_TRY(region.status());
+  // All of it at once, where the kernel can: otherwise every page stops its first user.
+  madvise(region->bytes.data(), region->bytes.size(), MADV_POPULATE_WRITE);
+  COLLA_TRY(barrier(world()));
+  return Bucket(region->bytes, [keep = std::move(region->keep)] {});
 }
 
 }  // namespace colla

@@ -54,7 +54,7 @@ Evaluation evaluateCheckpoint(Job& job, const Task& task, const RunPlan& plan) {
     const checkpoint::Directory directory(checkpointsOf(plan.options.directory));
     loaded.emplace(valueOrThrow(directory.load(plan.resumeStep.value())));
   }
-  restoreModel(job.world(), replica, loaded ? &*loaded : nullptr);
+  restoreModel(replica, loaded ? &*loaded : nullptr);
 
   const Outcome outcome = replica.shown(evaluateAll(replica, job, map, test, plan));
   return {.step = *plan.resumeStep,

@@ -51,6 +51,14 @@ bool sameBits(const torch::Tensor& a, const torch::Tensor& b) {
   return std::memcmp(a.data_ptr(), b.data_ptr(), a.nbytes()) == 0;
 }
 
+// For fewer parameters, one more meeting costs more than half of an update.
+bool worthSharing(std::span<const Parameter> parameters) {
+  constexpr std::size_t kLeastBytes = std::size_t{4} << 20;
+  std::size_t bytes = 0;
+  for (const Parameter& parameter : parameters) bytes += parameter.tensor.nbytes();
+  return bytes >= kLeastBytes;
+}
+
 bool allFinite(const torch::Tensor& tensor) {
   return !tensor.defined() || !tensor.is_floating_point() ||
          torch::isfinite(tensor.is_sparse() ? tensor._values() : tensor).all().item<bool>();
@@ -79,9 +87,7 @@ Replica::Replica(Job& job, const SliceMap& map, const MakeModel& make, const Opt
   for (const auto& item : model_->module().named_buffers()) {
     buffers_.push_back({item.key(), item.value()});
   }
-  broadcastTensors(job.world(), parameters_);
-  broadcastTensors(job.world(), frozen_);
-  broadcastTensors(job.world(), buffers_);
+  broadcastModel();
   for (const Parameter& buffer : buffers_) before_.push_back(buffer.tensor.detach().clone());
   numbers_.resize(kFirstMetric + model_->metrics().size());
   metrics_ = std::make_unique<SliceMetrics>(job, map_, numbers_.size());
@@ -217,7 +223,20 @@ void Replica::makeExchange(const Optimizer& optimizer) {
     if (floating) entries.push_back({buffer.name, buffer.tensor, false});
   }
   reducer_ = std::make_unique<Reducer>(job_, map_, std::move(entries), Reducer::Options());
-  updater_ = makeUpdater(optimizer, updated_);
+  updater_ = makeUpdater(optimizer, updated_, worthSharing(updated_) ? &job_ : nullptr);
+}
+
+void Replica::broadcastModel() {
+  const bool common = updater_ && updater_->common();
+  std::vector<Parameter> own;
+  for (int i = 0; i < static_cast<int>(parameters_.size()); ++i) {
+    const bool ours = common && std::ranges::find(reduced_, i) != reduced_.end();
+    if (!ours) own.push_back(parameters_[i]);
+  }
+  broadcastTensors(job_.world(), own);
+  broadcastTensors(job_.world(), frozen_);
+  broadcastTensors(job_.world(), buffers_);
+  if (common) throwIfError(barrier(job_.world()));  // What rank 0 has written is there.
 }
 
 void Replica::start(std::int64_t step, std::span<const checkpoint::TensorView> optimizer) {
@@ -254,6 +273,7 @@ Outcome Replica::step(std::int64_t step, std::int64_t samples, const NextBatch& 
                       bool stop) {
   if (!model_->module().is_training()) model_->module().train();
   rememberBuffers();
+  rememberVersions();
   const SliceRange range = map_.range(job_.rank());
   double share = 0;
   own_.assign(numbers_.size(), 0.0);
@@ -288,6 +308,7 @@ Outcome Replica::step(std::int64_t step, std::int64_t samples, const NextBatch& 
                             .empty = empty,
                             .stop = stop});
   }
+  checkUntouched();
   // Before the gradients: workers that have just met exchange them without waiting again.
   Outcome outcome = reduceMetrics();
   reducer_->finish();
@@ -367,6 +388,24 @@ Outcome Replica::outcomeOf(std::span<const double> sums) const {
 Outcome Replica::shown(Outcome outcome) const {
   outcome.metrics = model_->shown(std::move(outcome.metrics));
   return outcome;
+}
+
+void Replica::rememberVersions() {
+  versions_.clear();
+  for (const Parameter& parameter : updated_) versions_.push_back(parameter.tensor._version());
+}
+
+// A slice that changes parameters changes them for those that come after it on the same worker, or
+// have them in common, and for no others.
+void Replica::checkUntouched() const {
+  for (std::size_t i = 0; i < updated_.size() && map_.slices() > 1; ++i) {
+    if (updated_[i].tensor._version() == versions_[i]) continue;
+    throw Error(StatusCode::kInvalidArgument,
+                fmt::format("the model writes to its parameter \"{}\" while it computes, which "
+                            "slices of one step must not: train with --slices 1, or without that "
+                            "(an Embedding's max_norm does it)",
+                            updated_[i].name));
+  }
 }
 
 void Replica::rememberBuffers() {

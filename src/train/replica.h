@@ -66,6 +66,9 @@ class Replica {
   Replica(Job& job, const SliceMap& map, const MakeModel& make, const Optimizer& optimizer,
           const ReplicaOptions& options);
 
+  // Rank 0's parameters and buffers become everybody's; every worker calls it.
+  void broadcastModel();
+
   // Begins to train: after restore, and before the first step. `optimizer`: its saved state, empty
   // for a new one; only counts under servers, and on worker 0.
   void start(std::int64_t step, std::span<const checkpoint::TensorView> optimizer);
@@ -108,6 +111,8 @@ class Replica {
   int findPartitions(std::span<const Parameter> tables,
                      std::span<const std::vector<std::int64_t>> touched);
   void runSlice(int slice, std::uint64_t stream, const Batch& batch, std::optional<double> weight);
+  void rememberVersions();
+  void checkUntouched() const;
   void rememberBuffers();
   void restoreBuffers();
   void addBuffers(double weight);
@@ -132,6 +137,7 @@ class Replica {
   std::unique_ptr<Servers> servers_;
   RowSource* source_ = nullptr;  // What lookups are told to.
   std::unique_ptr<Updater> updater_;
+  std::vector<std::int64_t> versions_;  // Of updated_, as libtorch counts writes.
   std::unique_ptr<SliceMetrics> metrics_;
   std::vector<torch::Tensor> gradients_;
   std::vector<double> numbers_;  // Of one slice, for metrics_.

@@ -49,7 +49,7 @@ void saveState(checkpoint::Saver& saver, const checkpoint::Manifest& manifest, R
                            std::move(more)));
 }
 
-void restoreModel(Group& group, Replica& replica, const checkpoint::Loaded* loaded) {
+void restoreModel(Replica& replica, const checkpoint::Loaded* loaded) {
   if (loaded != nullptr) {
     std::vector<checkpoint::Target> targets;
     appendTargets(targets, replica.parameters());
@@ -57,13 +57,11 @@ void restoreModel(Group& group, Replica& replica, const checkpoint::Loaded* load
     appendTargets(targets, replica.buffers());
     throwIfError(checkpoint::restore(loaded->model(), targets).withContext(loaded->path()));
   }
-  broadcastTensors(group, replica.parameters());
-  broadcastTensors(group, replica.frozen());
-  broadcastTensors(group, replica.buffers());
+  replica.broadcastModel();
 }
 
 void restoreState(Group& group, Replica& replica, const checkpoint::Loaded* loaded) {
-  restoreModel(group, replica, loaded);
+  restoreModel(replica, loaded);
   if (replica.updater() == nullptr) return;
   std::vector<checkpoint::TensorView> optimizer;
   if (loaded != nullptr) {

@@ -13,7 +13,7 @@ void saveState(checkpoint::Saver& saver, const checkpoint::Manifest& manifest, R
 
 // Everybody's parameters and buffers become what rank 0 has `loaded`; the others give null. Throws
 // colla::Error when the model does not fit.
-void restoreModel(Group& group, Replica& replica, const checkpoint::Loaded* loaded);
+void restoreModel(Replica& replica, const checkpoint::Loaded* loaded);
 // The same, and the state of the optimizer.
 void restoreState(Group& group, Replica& replica, const checkpoint::Loaded* loaded);
 

@@ -1,14 +1,20 @@
 #include "train/updater.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "checkpoint/restore.h"
+#include "colla/collectives.h"
 #include "colla/error.h"
+#include "collective/reduction.h"
 #include "optim/norm.h"
 #include "optim/update_rule.h"
+#include "train/common_tensors.h"
 #include "train/tensors.h"
 #include "train/torch_state.h"
 
@@ -18,21 +24,45 @@ namespace {
 // Colla's own kernels.
 class RuleUpdater final : public Updater {
  public:
-  RuleUpdater(const OptimizerOptions& options, std::vector<Parameter> parameters)
-      : rule_(valueOrThrow(optim::UpdateRule::make(options))), parameters_(std::move(parameters)) {
+  RuleUpdater(const OptimizerOptions& options, std::vector<Parameter> parameters, Job* common)
+      : rule_(valueOrThrow(optim::UpdateRule::make(options))),
+        parameters_(std::move(parameters)),
+        job_(common) {
+    std::size_t room = 0;
     for (const Parameter& parameter : parameters_) {
-      const DataType type = dataTypeOf(parameter.tensor, parameter.name);
+      const DataType type = memoryOf(parameter.tensor, parameter.name).type();
       if (type != DataType::kFloat32 && type != DataType::kFloat64) {
         throw Error(StatusCode::kUnsupported,
                     fmt::format("parameter \"{}\" is {}: Colla's optimizers take float32 and "
                                 "float64; use a torch::optim class",
                                 parameter.name, toString(type)));
       }
-      State& state = states_.emplace_back();
-      for (const optim::Slot& slot : rule_.slots()) {
-        state.slots.push_back(torch::full_like(parameter.tensor.detach(), slot.initial));
-      }
+      room += CommonTensors::roomFor(parameter.tensor);
     }
+    std::optional<CommonTensors> memory;
+    if (job_ != nullptr) memory.emplace(*job_, room * (1 + rule_.slots().size()));
+    const collective::Range share = job_ == nullptr
+                                        ? collective::Range{0, room}
+                                        : collective::chunkOf(room, job_->size(), job_->rank());
+    std::size_t at = 0;
+    for (const Parameter& parameter : parameters_) {
+      State& state = states_.emplace_back();
+      const torch::Tensor tensor = parameter.tensor.detach();
+      if (memory) {
+        const torch::Tensor ours = memory->make(tensor);
+        if (fills()) ours.copy_(tensor);
+        parameter.tensor.set_data(ours);
+      }
+      for (const optim::Slot& slot : rule_.slots()) {
+        state.slots.push_back(memory ? memory->make(tensor) : torch::empty_like(tensor));
+        if (fills()) state.slots.back().fill_(slot.initial);
+      }
+      state.part = partOf(tensor, share, at);
+      at += CommonTensors::roomFor(tensor);
+    }
+    if (job_ == nullptr) return;
+    malloc_trim(0);  // Where the parameters were.
+    throwIfError(barrier(job_->world()));
   }
 
   void apply(std::span<const torch::Tensor> gradients, double factor, double scale) override {
@@ -46,7 +76,10 @@ class RuleUpdater final : public Updater {
         applyTo<double>(i, update, gradients[i]);
       }
     }
+    if (job_ != nullptr) throwIfError(barrier(job_->world()));
   }
+
+  bool common() const override { return job_ != nullptr; }
 
   std::vector<checkpoint::TensorView> state() override {
     std::vector<checkpoint::TensorView> views;
@@ -59,8 +92,11 @@ class RuleUpdater final : public Updater {
 
   Status restore(std::span<const checkpoint::TensorView> saved) override {
     std::vector<checkpoint::Target> targets;
+    std::vector<std::vector<std::byte>> unused;  // What rank 0 fills for all is read, and left.
     forEach([&](const std::string& name, DataType type, checkpoint::Shape shape,
                 std::span<std::byte> bytes) {
+      const bool slot = type != DataType::kInt64;
+      if (slot && !fills()) bytes = unused.emplace_back(bytes.size());
       targets.push_back({name, type, std::move(shape), bytes});
     });
     return checkpoint::restore(saved, targets);
@@ -70,7 +106,21 @@ class RuleUpdater final : public Updater {
   struct State {
     std::int64_t step = 0;  // Updates that the parameter has had.
     std::vector<torch::Tensor> slots;
+    collective::Range part;  // Those of its elements that this worker updates.
   };
+
+  // What all have in common is rank 0's to fill.
+  bool fills() const { return job_ == nullptr || job_->rank() == 0; }
+
+  // Of a tensor that lies at byte `at`, the elements that lie in `share`.
+  static collective::Range partOf(const torch::Tensor& tensor, collective::Range share,
+                                  std::size_t at) {
+    const auto within = [&](std::size_t byte) {
+      return std::clamp(byte, at, at + tensor.nbytes()) - at;
+    };
+    const std::size_t size = tensor.element_size();
+    return {within(share.begin) / size, within(share.end) / size};
+  }
 
   template <typename T>
   static std::span<T> spanOf(const torch::Tensor& tensor) {
@@ -79,20 +129,36 @@ class RuleUpdater final : public Updater {
 
   template <typename T>
   void applyTo(std::size_t i, const optim::Update& update, const torch::Tensor& gradient) {
+    const torch::Tensor& parameter = parameters_[i].tensor;
+    const State& state = states_[i];
+    const bool rows = gradient.is_sparse();
+    const auto part = [&](std::span<T> whole) {
+      return rows ? whole : whole.subspan(state.part.begin, state.part.size());
+    };
     std::array<std::span<T>, optim::kMaxSlots> slots;
-    for (std::size_t slot = 0; slot < states_[i].slots.size(); ++slot) {
-      slots[slot] = spanOf<T>(states_[i].slots[slot]);
+    for (std::size_t slot = 0; slot < state.slots.size(); ++slot) {
+      slots[slot] = part(spanOf<T>(state.slots[slot]));
     }
-    if (gradient.is_sparse()) {
-      const torch::Tensor& parameter = parameters_[i].tensor;
-      rule_.applyRows<T>(update, spanOf<T>(parameter),
-                         static_cast<std::size_t>(parameter.numel() / parameter.size(0)),
-                         spanOf<std::int64_t>(gradient._indices()), spanOf<T>(gradient._values()),
-                         std::span(slots).first(states_[i].slots.size()));
+    const auto used = std::span(slots).first(state.slots.size());
+    if (!rows) {
+      rule_.apply<T>(update, part(spanOf<T>(parameter)), part(spanOf<T>(gradient)), used);
       return;
     }
-    rule_.apply<T>(update, spanOf<T>(parameters_[i].tensor), spanOf<T>(gradient),
-                   std::span(slots).first(states_[i].slots.size()));
+    const auto width = static_cast<std::size_t>(parameter.numel() / parameter.size(0));
+    const auto count = static_cast<std::size_t>(gradient._values().size(0));
+    const auto [begin, end] = rowsOf(count);
+    rule_.applyRows<T>(update, spanOf<T>(parameter), width,
+                       spanOf<std::int64_t>(gradient._indices()).subspan(begin, end - begin),
+                       spanOf<T>(gradient._values()).subspan(begin * width, (end - begin) * width),
+                       used);
+  }
+
+  // This worker's of a gradient's `count` rows.
+  std::pair<std::size_t, std::size_t> rowsOf(std::size_t count) const {
+    if (job_ == nullptr) return {0, count};
+    const auto rank = static_cast<std::size_t>(job_->rank());
+    const auto workers = static_cast<std::size_t>(job_->size());
+    return {count * rank / workers, count * (rank + 1) / workers};
   }
 
   template <typename Visit>
@@ -112,6 +178,7 @@ class RuleUpdater final : public Updater {
 
   const optim::UpdateRule rule_;
   const std::vector<Parameter> parameters_;
+  Job* const job_;  // Of the workers that have all of this in common, if any.
   std::vector<State> states_;
 };
 
@@ -197,10 +264,11 @@ double clipFactorOf(std::span<const torch::Tensor> gradients, double maxNorm) {
   return optim::clipFactor(std::sqrt(sum), maxNorm);
 }
 
-std::unique_ptr<Updater> makeUpdater(const Optimizer& optimizer,
-                                     std::vector<Parameter> parameters) {
+std::unique_ptr<Updater> makeUpdater(const Optimizer& optimizer, std::vector<Parameter> parameters,
+                                     Job* common) {
   if (const auto* options = std::get_if<OptimizerOptions>(&optimizer)) {
-    return std::make_unique<RuleUpdater>(*options, std::move(parameters));
+    const bool can = common != nullptr && common->size() > 1 && common->sharesMemory();
+    return std::make_unique<RuleUpdater>(*options, std::move(parameters), can ? common : nullptr);
   }
   return std::make_unique<TorchUpdater>(std::get<TorchOptimizer>(optimizer), std::move(parameters));
 }

@@ -36,6 +36,16 @@ TEST(TrainTableTest, HasALineForEachSystemAndCollasRatios) {
             "mlp      500  ddp          62500  8.00 ms                                     90.5\n");
 }
 
+TEST(TrainTableTest, ReadersHaveALineOfTheirOwn) {
+  const std::vector<ReaderMeasurement> readers = {{"resnet50v2", 14'000}};
+  EXPECT_EQ(trainTable({}, readers),
+            "model       batch  system  samples/s  step  colla-1/it  colla-2/it  exposed  PSS MB\n"
+            "resnet50v2         reader      14000\n");
+  const auto list = nlohmann::json::parse(trainJson({}, readers));
+  EXPECT_EQ(list[0]["system"], "reader");
+  EXPECT_DOUBLE_EQ(list[0]["samples_per_s"], 14'000);
+}
+
 // Two workers have twice the samples: rates are compared, not steps.
 TEST(TrainTableTest, SaysWhichBatchesAreThoseOfEachWorker) {
   std::vector<TrainMeasurement> measurements = {measurement("torch", 8, 2),

@@ -1,10 +1,13 @@
 // The coordinator's side of `colla bench train`, with workers that only say what they are told to.
 #include "bench/train_runner.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <stdexcept>
 
@@ -33,6 +36,23 @@ struct Fake : Trainee {
   double seconds_;
 };
 
+// Has much memory while it measures, and none of it afterwards.
+struct Hungry : Fake {
+  static constexpr std::size_t kBytes = 200'000'000;
+  using Fake::Fake;
+  Result<double> measure(long steps) override {
+    void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (memory == MAP_FAILED) return {StatusCode::kNoMemory, "no memory"};
+    const auto end = std::chrono::steady_clock::now() + 200ms;
+    do {
+      std::memset(memory, 1, kBytes);
+    } while (std::chrono::steady_clock::now() < end);
+    munmap(memory, kBytes);
+    return Fake::measure(steps);
+  }
+};
+
 class TrainRunnerTest : public ::testing::Test {
  protected:
   TrainRunnerTest() : coordinator_(*Coordinator::create()) {
@@ -47,7 +67,7 @@ class TrainRunnerTest : public ::testing::Test {
     for (int rank = 0; rank < system.workers; ++rank) {
       const AgentPlace place{coordinator_->socketPath(), system.name, rank, system.workers};
       ProcessSpec process;
-      process.name = system.name;
+      process.name = fmt::format("{} rank {}", system.name, rank);
       process.body = [place, fake = workers[rank]]() mutable {
         return serveTrainAgent(place, fake).ok() ? 0 : 1;
       };
@@ -96,6 +116,13 @@ TEST_F(TrainRunnerTest, ReportsTheSlowestWorkerAndWhatTheExchangeCosts) {
     EXPECT_LT(m.pssBytes, std::size_t{1} << 40) << m.system;
     EXPECT_NEAR(double(m.steps) * m.stepSeconds, 0.01, 0.008) << m.system;
   }
+}
+
+TEST_F(TrainRunnerTest, MemoryIsTheMostThereIsAtOnce) {
+  start<Hungry>({"torch", 1, false}, {{2.0, 1e-3}});
+  const auto measured = measure();
+  ASSERT_TRUE(measured.ok()) << measured.status();
+  EXPECT_GE(measured->front().pssBytes, Hungry::kBytes);
 }
 
 TEST_F(TrainRunnerTest, LossIsTheMeanOverWorkers) {

@@ -28,6 +28,18 @@ TEST(JobTest, ProcessesMeetOnEveryTransport) {
   }
 }
 
+TEST(JobTest, MemoryIsInCommonOnOneHost) {
+  Processes shared(3, {COLLA_MEMBER, "common", "5", "0", "20000"}, {{"COLLA_TRANSPORT", "shm"}});
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto ended = shared.end(rank);
+    EXPECT_EQ(ended.code, 0) << ended.said;
+  }
+  Processes apart(2, {COLLA_MEMBER, "common", "1", "0", "20000"}, {{"COLLA_TRANSPORT", "tcp"}});
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_THAT(apart.end(rank).said, HasSubstr("the workers of this job share no memory"));
+  }
+}
+
 TEST(JobTest, MoreConnectionsPerPairCarryTheSame) {
   Processes job(2, {COLLA_MEMBER, "allreduce", "3", "4000000", "20000"},
                 {{"COLLA_TRANSPORT", "tcp"}, {"COLLA_TCP_CONNECTIONS", "3"}});

@@ -35,6 +35,18 @@ int main(int argc, char** argv) {
   const std::map<std::string, std::function<Status()>> operations = {
       {"none", [] { return Status(); }},
       {"barrier", [&] { return barrier(world, {timeout}); }},
+      {"common",
+       [&]() -> Status {  // Each rank writes its number where all see it.
+         auto common = job.allocateCommon(job.size() * sizeof(float));
+         if (!common.ok()) return common.status();
+         const auto ranks = common->as<float>();
+         ranks[job.rank()] = static_cast<float>(job.rank() + 1);
+         if (Status status = barrier(world, {timeout}); !status.ok()) return status;
+         float sum = 0;
+         for (const float rank : ranks) sum += rank;
+         const bool all = sum == static_cast<float>(job.size() * (job.size() + 1) / 2);
+         return all ? Status() : Status(StatusCode::kInvalidArgument, "not in common");
+       }},
       {"broadcast", [&] { return broadcast(world, data, root, {timeout}); }},
       {"shared", [&] { return allreduce(world, bucket->as<float>(), {.timeout = timeout}); }},
       {"allreduce", [&] { return allreduce(world, data, {.timeout = timeout}); }},

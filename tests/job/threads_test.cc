@@ -30,6 +30,24 @@ TEST(JobInThreadsTest, WorkersReduceTogether) {
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST(JobInThreadsTest, WhatIsInCommonIsWrittenOnce) {
+  auto jobs = Job::inThreads(3);
+  ASSERT_TRUE(jobs.ok()) << jobs.status();
+  std::vector<std::thread> threads;
+  for (auto& job : *jobs) {
+    threads.emplace_back([&job] {
+      EXPECT_TRUE(job->sharesMemory());
+      const auto common = job->allocateCommon(3 * sizeof(int));
+      ASSERT_TRUE(common.ok()) << common.status();
+      const auto numbers = common->as<std::int32_t>();
+      numbers[job->rank()] = job->rank() + 1;
+      EXPECT_TRUE(barrier(job->world()).ok());
+      EXPECT_THAT(numbers, testing::ElementsAre(1, 2, 3));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST(JobInThreadsTest, RefusesWhatCannotBe) {
   EXPECT_THAT(Job::inThreads(0).status().message(), HasSubstr("at least one worker"));
   const auto few = Job::inThreads(3, {.torchVersion = {}, .settings = {{"slices", "2"}}});

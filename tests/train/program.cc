@@ -23,7 +23,7 @@ struct Mlp : torch::nn::Module {
   torch::nn::Dropout dropout{nullptr};
 };
 
-// More than one bucket of gradients.
+// More than one bucket of gradients, and enough parameters to have them in common.
 struct Wide : torch::nn::Module {
   Wide() {
     first = register_module("first", torch::nn::Linear(784, 1500));
@@ -116,6 +116,18 @@ struct Poison : torch::nn::Module {
   int calls = 0;
 };
 
+// Its lookups shrink the rows that they read.
+struct Renorm : torch::nn::Module {
+  Renorm() {
+    table = register_module("table",
+                            torch::nn::Embedding(torch::nn::EmbeddingOptions(2, 10).max_norm(0.5)));
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    return table((x.flatten(1).sum(1) > 100).to(torch::kInt64));
+  }
+  torch::nn::Embedding table{nullptr};
+};
+
 // Never comes to the end of its first step.
 struct Endless : torch::nn::Module {
   Endless() { out = register_module("out", torch::nn::Linear(784, 10)); }
@@ -140,7 +152,7 @@ int main(int argc, char** argv) {
     task.optimizer = colla::Adam{.lr = 1e-3};
   } else if (model == "wide") {
     task.model = [] { return colla::classifier(std::make_shared<Wide>()); };
-    task.optimizer = colla::Sgd{.lr = 0.01};
+    task.optimizer = colla::Sgd{.lr = 0.01, .momentum = 0.5};
   } else if (model == "table") {
     task.model = [] { return std::make_unique<TableModel>(64); };
     task.optimizer = colla::Adam{.lr = 1e-2};
@@ -149,6 +161,8 @@ int main(int argc, char** argv) {
     task.optimizer = colla::Adam{.lr = 1e-2};
   } else if (model == "poison") {
     task.model = [] { return colla::classifier(std::make_shared<Poison>()); };
+  } else if (model == "renorm") {
+    task.model = [] { return colla::classifier(std::make_shared<Renorm>()); };
   } else if (model == "endless") {
     task.model = [] { return colla::classifier(std::make_shared<Endless>()); };
   } else if (model == "conv") {

@@ -111,6 +111,21 @@ TEST(ListsTest, SameBitsWithoutALauncher) {
       << wrong.err;
 }
 
+// What the workers of a host have in common is filled from a checkpoint, and saved as a whole.
+TEST(BucketsTest, SameBitsAcrossAResumeOfManyParameters) {
+  const Scratch scratch;
+  const auto run = [&](const std::string& name, int steps, const Words& how) {
+    const Words words = {"--steps", std::to_string(steps), "--no-eval"};
+    const Ended ended = runProgram(smallRun("wide", scratch.at(name), joined(words, how)));
+    EXPECT_EQ(ended.code, 0) << ended.err;
+  };
+  run("whole", 6, under("single", 1));
+  run("parts", 2, under("allreduce", 2));
+  run("parts", 4, joined({"--resume"}, under("mirrored", 3)));
+  run("parts", 6, joined({"--resume"}, under("allreduce", 3)));
+  EXPECT_EQ(differencesAt(scratch.at("whole"), scratch.at("parts"), 6), "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, SameBitsTest, testing::Values("mlp", "conv", "lstm"),
                          [](const auto& test) { return test.param; });
 

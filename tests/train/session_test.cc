@@ -112,6 +112,18 @@ TEST(SessionTest, StopsAtALossThatIsNoNumber) {
   }
 }
 
+// With several slices in a step it would depend on the workers which of them see the change.
+TEST(SessionTest, AModelThatWritesToItsParametersIsRefusedByName) {
+  for (const Words& how : {Words{"--np", "1", "--slices", "2"}, Words{"--np", "2"},
+                           Words{"--np", "2", "--strategy", "mirrored"}}) {
+    const Ended ended = runProgram(joined({"renorm", "--quiet", "--steps", "3"}, how));
+    EXPECT_EQ(ended.code, 1);
+    EXPECT_THAT(ended.err, HasSubstr("writes to its parameter \"table.weight\""));
+  }
+  const Ended alone = runProgram({"renorm", "--quiet", "--steps", "3", "--slices", "1"});
+  EXPECT_EQ(alone.code, 0) << alone.err;
+}
+
 TEST(SessionTest, WrongFlagsAreToldInOneLine) {
   const auto refused = [](const Words& words) {
     const Ended ended = runProgram(words);

@@ -4,7 +4,6 @@ Speaks the protocol of src/bench/train_agent.h. Where the others are stands in D
 Usage: mxnet_agent.py SOCKET SYSTEM RANK NP
 """
 
-import re
 import socket
 import sys
 import time
@@ -112,11 +111,6 @@ class Training:
         return time.perf_counter() - start
 
 
-def memory():
-    with open("/proc/self/smaps_rollup") as rollup:
-        return int(re.search(r"^Pss:\s+(\d+) kB", rollup.read(), re.MULTILINE).group(1)) * 1024
-
-
 def main():
     store = mx.kv.create("dist_sync")
     coordinator = socket.socket(socket.AF_UNIX)
@@ -135,8 +129,6 @@ def main():
                 print("ok", f"{training.verify(int(rest)):.9g}", file=lines)
             elif verb == "measure":
                 print("ok", f"{training.measure(int(rest)):.9f}", file=lines)
-            elif verb == "memory":
-                print("ok", memory(), file=lines)
             else:
                 raise ValueError(f"{verb} means nothing to an agent")
         except Exception as error:  # The coordinator tells it; it knows which worker this is.

@@ -6,7 +6,6 @@ Usage: torch_agent.py SOCKET SYSTEM RANK NP STORE
 
 import ctypes
 import os
-import re
 import socket
 import sys
 import time
@@ -107,11 +106,6 @@ class Training:
         return time.perf_counter() - start
 
 
-def memory():
-    with open("/proc/self/smaps_rollup") as rollup:
-        return int(re.search(r"^Pss:\s+(\d+) kB", rollup.read(), re.MULTILINE).group(1)) * 1024
-
-
 def main():
     torch.set_num_threads(1)
     if NP > 1:
@@ -133,8 +127,6 @@ def main():
                 print("ok", f"{training.verify(int(rest)):.9g}", file=lines)
             elif verb == "measure":
                 print("ok", f"{training.measure(int(rest)):.9f}", file=lines)
-            elif verb == "memory":
-                print("ok", memory(), file=lines)
             else:
                 raise ValueError(f"{verb} means nothing to an agent")
         except Exception as error:  # The coordinator tells it; it knows which worker this is.
