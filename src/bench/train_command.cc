@@ -34,8 +34,8 @@ void addTrain(CLI::App& bench, std::function<int()>& action) {
   app->add_option("--models", options->models,
                   "Models: lr, softmax, snn, mlp, and by name alone, because they take minutes and "
                   "gigabytes: deepfam (its published size), deepfam-none (without the "
-                  "convolutions' batch normalisation), resnet50v2 (images of 128x128), lm (a "
-                  "vocabulary of 200,000 with sparse gradients)")
+                  "convolutions' batch normalisation), resnet50v2 and inceptionv3 (images of "
+                  "128x128), lm (a vocabulary of 200,000 with sparse gradients)")
       ->delimiter(',')
       ->check(accepted(parseTrainModel))
       ->default_str("lr,softmax,snn,mlp");
@@ -49,7 +49,7 @@ void addTrain(CLI::App& bench, std::function<int()>& action) {
           ->check(CLI::Range(2, 1'000'000));
   app->add_option("--batch-per-worker", *perWorker,
                   "The same for every worker, so that two have twice as many (if not given: 8 for "
-                  "resnet50v2, 16 for lm)")
+                  "resnet50v2 and inceptionv3, 16 for lm)")
       ->delimiter(',')
       ->check(CLI::Range(1, 1'000'000))
       ->excludes(batch);
@@ -63,8 +63,7 @@ void addTrain(CLI::App& bench, std::function<int()>& action) {
           ->default_str("torch,ddp");
   app->add_option("--samples", options->samples,
                   "Size of the data sets (if not given: 10000 for lr, 60000 for softmax, snn and "
-                  "mlp, 640 for "
-                  "deepfam, 160 for resnet50v2, 6400 for lm)")
+                  "mlp, 640 for deepfam, 160 for resnet50v2 and inceptionv3, 6400 for lm)")
       ->check(CLI::Range(2, 10'000'000));
   app->add_option("--rounds", options->rounds,
                   "Measurements of each system at each point; medians are reported")

@@ -92,16 +92,62 @@ std::vector<FirstWeights> resNetWeights(std::int64_t classes) {
   return weights;
 }
 
-TrainModel resNet50V2() {
+// The same of Inception-v3: convolutions without bias, each with a normalisation that only shifts.
+std::vector<FirstWeights> inceptionWeights(std::int64_t classes) {
+  struct Step {
+    std::int64_t out, height, width;
+  };
+  std::vector<FirstWeights> weights;
+  // One behind the other; the channels that come out.
+  const auto chain = [&](std::int64_t in, const std::vector<Step>& steps) {
+    for (const auto& [out, height, width] : steps) {
+      const auto area = height * width;
+      weights.push_back({in * out * area, std::sqrt(6 / static_cast<double>((in + out) * area))});
+      weights.push_back({out, 0});
+      in = out;
+    }
+    return in;
+  };
+  chain(3, {{32, 3, 3}, {32, 3, 3}, {64, 3, 3}, {80, 1, 1}, {192, 3, 3}});
+  std::int64_t width = 192;
+  for (const std::int64_t pool : {32, 64, 64}) {
+    width = chain(width, {{64, 1, 1}}) + chain(width, {{48, 1, 1}, {64, 5, 5}}) +
+            chain(width, {{64, 1, 1}, {96, 3, 3}, {96, 3, 3}}) + chain(width, {{pool, 1, 1}});
+  }
+  width += chain(width, {{384, 3, 3}}) + chain(width, {{64, 1, 1}, {96, 3, 3}, {96, 3, 3}});
+  for (const std::int64_t m : {128, 160, 160, 192}) {
+    width = chain(width, {{192, 1, 1}}) + chain(width, {{m, 1, 1}, {m, 1, 7}, {192, 7, 1}}) +
+            chain(width, {{m, 1, 1}, {m, 7, 1}, {m, 1, 7}, {m, 7, 1}, {192, 1, 7}}) +
+            chain(width, {{192, 1, 1}});
+  }
+  width += chain(width, {{192, 1, 1}, {320, 3, 3}}) +
+           chain(width, {{192, 1, 1}, {192, 1, 7}, {192, 7, 1}, {192, 3, 3}});
+  for (int last = 0; last < 2; ++last) {
+    chain(width, {{320, 1, 1}});
+    chain(width, {{384, 1, 1}});
+    chain(384, {{384, 1, 3}});
+    chain(384, {{384, 3, 1}});
+    chain(width, {{448, 1, 1}, {384, 3, 3}});
+    chain(384, {{384, 1, 3}});
+    chain(384, {{384, 3, 1}});
+    chain(width, {{192, 1, 1}});
+    width = 2048;
+  }
+  chain(width, {{classes, 1, 1}});  // The dense layer, and its bias.
+  return weights;
+}
+
+TrainModel imageNet(std::string_view name) {
   TrainModel model;
-  model.name = "resnet50v2";
+  model.name = name;
   model.data = TrainData::kImages;
   model.input = {3, 128, 128};
   model.classes = 10;
   model.samples = 160;
   model.batches = {{8, true}};
   model.rate = 0.01;
-  model.weights = resNetWeights(model.classes);
+  model.weights =
+      name == "inceptionv3" ? inceptionWeights(model.classes) : resNetWeights(model.classes);
   model.batchStatistics = true;
   model.verifySteps = 2;  // A third one multiplies every rounding by hundreds.
   model.workerBytes = 1'000'000'000;
@@ -162,7 +208,8 @@ std::span<const TrainModel> trainModels() {
       linear("mlp", {784, 100, 100, 10}, 60'000, 0.2),
       deepFam("deepfam"),
       deepFam("deepfam-none"),
-      resNet50V2(),
+      imageNet("resnet50v2"),
+      imageNet("inceptionv3"),
       languageModel(),
   };
   return models;

@@ -24,10 +24,10 @@ Result<MakeModel> deepFam(const char* norm) {
   return catalogModel("deepfam", data, {{"keep-prob", "1"}, {"norm", norm}});
 }
 
-Result<MakeModel> resNet() {
+Result<MakeModel> imageNet(std::string_view name) {
   const models::DataShape data{
       {{"image", DataType::kFloat32, {3, 128, 128}}, {"label", DataType::kInt64, {}}}, 10};
-  return catalogModel("resnet50v2", data);
+  return catalogModel(name, data, {{"input", "128x128"}});
 }
 
 Result<MakeModel> languageModel() {
@@ -41,7 +41,7 @@ Result<MakeModel> languageModel() {
 Result<MakeModel> modelNamed(std::string_view name) {
   if (name == "deepfam") return deepFam("batch");
   if (name == "deepfam-none") return deepFam("none");
-  if (name == "resnet50v2") return resNet();
+  if (name == "resnet50v2" || name == "inceptionv3") return imageNet(name);
   if (name == "lm") return languageModel();
   if (name == "lr") return catalogModel(name, rowsOf(10'000, 2));
   return catalogModel(name, rowsOf(784, 10));

@@ -135,6 +135,22 @@ torch::Tensor ImageNet::forward(const torch::Tensor& images) {
   return x;
 }
 
+torch::Tensor convolve(const torch::nn::Conv2d& layer, const torch::Tensor& x) {
+  const torch::Tensor& weight = layer->weight;
+  const std::int64_t stride = layer->options.stride()->at(0);
+  // Of single pixels it is one product of matrices: libtorch makes one for each sample of a small
+  // batch.
+  if (weight.size(2) == 1 && weight.size(3) == 1 && stride == 1) {
+    return torch::linear(x.permute({0, 2, 3, 1}), weight.view({weight.size(0), weight.size(1)}),
+                         layer->bias)
+        .permute({0, 3, 1, 2});
+  }
+  // Weights in the order of the activations; backward would do that again if it had not got them
+  // so.
+  return torch::conv2d(x, weight.contiguous(torch::MemoryFormat::ChannelsLast), layer->bias, stride,
+                       std::get<torch::ExpandingArray<2>>(layer->options.padding()));
+}
+
 std::unique_ptr<Model> imageModel(std::shared_ptr<ImageNet> net) {
   return std::make_unique<ImageModel>(std::move(net));
 }

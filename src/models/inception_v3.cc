@@ -31,7 +31,7 @@ struct UnitImpl : torch::nn::Module {
     // What Keras calls a momentum of 0.99.
     constexpr double kMomentum = 0.01;
     constexpr double kEpsilon = 1e-3;
-    return torch::batch_norm(conv->forward(x), {}, bias, mean, variance, is_training(), kMomentum,
+    return torch::batch_norm(convolve(conv, x), {}, bias, mean, variance, is_training(), kMomentum,
                              kEpsilon, false)
         .relu_();
   }

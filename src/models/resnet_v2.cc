@@ -31,15 +31,6 @@ torch::Tensor activated(BatchNorm2d& layer, const torch::Tensor& x) {
   return layer->forward(x).relu_();
 }
 
-// A convolution of single pixels, as one product of matrices: libtorch makes one for each sample of
-// a small batch.
-torch::Tensor pointwise(const Conv2d& layer, const torch::Tensor& x) {
-  const torch::Tensor& weight = layer->weight;
-  return torch::linear(x.permute({0, 2, 3, 1}), weight.view({weight.size(0), weight.size(1)}),
-                       layer->bias)
-      .permute({0, 3, 1, 2});
-}
-
 struct BlockImpl : torch::nn::Module {
   BlockImpl(std::int64_t in, std::int64_t filters, std::int64_t step, bool project)
       : stride(step),
@@ -59,18 +50,16 @@ struct BlockImpl : torch::nn::Module {
     const torch::Tensor first = activated(preact, x);
     torch::Tensor aside = x;
     if (shortcut) {
-      aside = pointwise(shortcut, first);
+      aside = convolve(shortcut, first);
     } else if (stride > 1) {
       // As Keras has it. The gradient of a slice would not be channels-last, nor would those of all
       // the blocks before it.
       aside = torch::max_pool2d(x, 1, stride);
     }
-    const torch::Tensor y = activated(bn1, pointwise(conv1, first));
-    // In the order of the activations; backward would do that again if it had not got them so.
-    const torch::Tensor weight = conv2->weight.contiguous(torch::MemoryFormat::ChannelsLast);
-    const torch::Tensor z = activated(bn2, torch::conv2d(y, weight, {}, stride, 1));
-    // Not in place: what pointwise() gives is a view.
-    return pointwise(conv3, z) + aside;
+    const torch::Tensor y = activated(bn1, convolve(conv1, first));
+    const torch::Tensor z = activated(bn2, convolve(conv2, y));
+    // Not in place: what convolve() gives may be a view.
+    return convolve(conv3, z) + aside;
   }
 
   std::int64_t stride;

@@ -92,7 +92,7 @@ TEST_F(TrainCommandTest, DeepFam) {
 // Alone, together and under DDP, with their weights and Colla's candidates in PyTorch, too: a
 // command that ends well has compared the losses.
 TEST_F(TrainCommandTest, ImagesAndWords) {
-  for (const std::string model : {"resnet50v2", "lm"}) {
+  for (const std::string model : {"resnet50v2", "inceptionv3", "lm"}) {
     ASSERT_EQ(bench("--models " + model +
                     " --samples 8 --batch-per-worker 4 --rounds 1 --seconds 0.01 --json out.json"),
               0)
@@ -102,10 +102,12 @@ TEST_F(TrainCommandTest, ImagesAndWords) {
     EXPECT_GE(list.size(), 3U);
     for (const auto& one : list) {
       EXPECT_EQ(one["model"], model);
+      if (one["system"] == "reader") continue;
       EXPECT_EQ(one["batch_per_worker"], 4);
       EXPECT_EQ(one["batch"], 4 * one["workers"].get<int>());
     }
     EXPECT_THAT(out_, HasSubstr("4/worker"));
+    EXPECT_EQ(list.back()["system"] == "reader", model != "lm");
   }
 }
 

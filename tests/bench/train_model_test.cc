@@ -49,6 +49,8 @@ std::int64_t parametersOf(const std::string& name) {
   if (name == "deepfam") return 256 * (21 * 176 + 8) + 2048 * 2000 + 2000 + 2000 * 48 + 48;
   // Keras counts 25,613,800 with 1,000 classes, 45,440 of them running statistics.
   if (name == "resnet50v2") return 25'613'800 - 45'440 - 2049 * 990;
+  // Without its top 21,802,784, of them 34,432 running statistics.
+  if (name == "inceptionv3") return 21'802'784 - 34'432 + 2049 * 10;
   // Embedding; gates with two biases; projection; softmax.
   return 200'000 * 128 + 1024 * (128 + 128 + 2) + 128 * 256 + 200'000 * 129;
 }
@@ -94,7 +96,7 @@ TEST_P(TrainFilesTest, FitTheModel) {
 
 INSTANTIATE_TEST_SUITE_P(Models, TrainFilesTest,
                          ::testing::Values("lr", "softmax", "snn", "mlp", "deepfam", "resnet50v2",
-                                           "lm"),
+                                           "inceptionv3", "lm"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(TrainModelTest, UnknownNameIsRefusedWithThoseThatThereAre) {
@@ -102,7 +104,7 @@ TEST(TrainModelTest, UnknownNameIsRefusedWithThoseThatThereAre) {
   ASSERT_FALSE(model.ok());
   EXPECT_EQ(model.status().message(),
             "there is no model \"resnet\", only lr, softmax, snn, mlp, deepfam, deepfam-none, "
-            "resnet50v2, lm");
+            "resnet50v2, inceptionv3, lm");
 }
 
 TEST(TrainModelTest, FilesThatCannotBeWrittenAreAnError) {

@@ -36,7 +36,8 @@ class Training:
         self.targets = map_file(path + ".y", torch.int64)
         if name == "lr":
             self.targets = self.targets.float()
-        if name == "resnet50v2":
+        self.images = name in ("resnet50v2", "inceptionv3")
+        if self.images:
             self.inputs = self.inputs.view(-1, 3, 128, 128)
         if name == "lm":
             self.targets = self.targets.view(self.samples, -1)
@@ -49,7 +50,7 @@ class Training:
         model = MODELS[self.name]()
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         nn.utils.vector_to_parameters(self.weights.clone(), trained)
-        if self.name == "resnet50v2":
+        if self.images:
             model = model.to(memory_format=torch.channels_last)
         self.model = model
         if NP > 1:

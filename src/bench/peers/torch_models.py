@@ -98,6 +98,103 @@ class ResNet50V2(nn.Module):
         return self.fc(F.relu(self.post(self.stacks(x)), inplace=True).mean((2, 3)))
 
 
+class Unit(nn.Module):
+    def __init__(self, width, out, size, stride=1, pad=True):
+        super().__init__()
+        padding = [each // 2 for each in size] if pad else 0
+        self.conv = nn.Conv2d(width, out, size, stride, padding, bias=False)
+        self.bn = nn.BatchNorm2d(out, eps=1e-3, momentum=0.01)
+        self.bn.weight.requires_grad_(False)
+
+    def forward(self, x):
+        return F.relu(self.bn(self.conv(x)), inplace=True)
+
+
+def chain(width, *steps):
+    """One unit for each (channels, height, width), one behind the other."""
+    units = []
+    for out, *size in steps:
+        units.append(Unit(width, out, size))
+        width = out
+    return nn.Sequential(*units)
+
+
+def average(x):
+    return F.avg_pool2d(x, 3, 1, 1, count_include_pad=False)
+
+
+class Branches(nn.Module):
+    def __init__(self, width, pool, *chains):
+        super().__init__()
+        self.branches = nn.ModuleList([chain(width, *steps) for steps in chains])
+        self.pool = Unit(width, pool, (1, 1))
+
+    def forward(self, x):
+        return torch.cat([branch(x) for branch in self.branches] + [self.pool(average(x))], 1)
+
+
+class Reduction(nn.Module):
+    def __init__(self, width, *chains):
+        super().__init__()
+        self.branches = nn.ModuleList()
+        for out, *steps in chains:
+            last = Unit(steps[-1][0] if steps else width, out, (3, 3), 2, pad=False)
+            self.branches.append(nn.Sequential(*chain(width, *steps), last))
+
+    def forward(self, x):
+        return torch.cat([branch(x) for branch in self.branches] + [F.max_pool2d(x, 3, 2)], 1)
+
+
+class Forked(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.one = Unit(width, 320, (1, 1))
+        self.three = Unit(width, 384, (1, 1))
+        self.fork = nn.ModuleList([Unit(384, 384, (1, 3)), Unit(384, 384, (3, 1))])
+        self.twice = chain(width, (448, 1, 1), (384, 3, 3))
+        self.fork2 = nn.ModuleList([Unit(384, 384, (1, 3)), Unit(384, 384, (3, 1))])
+        self.pool = Unit(width, 192, (1, 1))
+
+    def forward(self, x):
+        a, b = self.three(x), self.twice(x)
+        parts = [each(a) for each in self.fork] + [each(b) for each in self.fork2]
+        return torch.cat([self.one(x), *parts, self.pool(average(x))], 1)
+
+
+class InceptionV3(nn.Module):
+    """As in Keras, with 10 classes; channels-last."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(
+            Unit(3, 32, (3, 3), 2, pad=False),
+            Unit(32, 32, (3, 3), pad=False),
+            Unit(32, 64, (3, 3)),
+            nn.MaxPool2d(3, 2),
+            Unit(64, 80, (1, 1), pad=False),
+            Unit(80, 192, (3, 3), pad=False),
+            nn.MaxPool2d(3, 2),
+        )
+        mixed, width = [], 192
+        for pool in (32, 64, 64):
+            double = ((64, 1, 1), (96, 3, 3), (96, 3, 3))
+            mixed.append(Branches(width, pool, [(64, 1, 1)], [(48, 1, 1), (64, 5, 5)], double))
+            width = 224 + pool
+        mixed.append(Reduction(width, [384], [96, (64, 1, 1), (96, 3, 3)]))
+        for m in (128, 160, 160, 192):
+            single = [(m, 1, 1), (m, 1, 7), (192, 7, 1)]
+            double = [(m, 1, 1), (m, 7, 1), (m, 1, 7), (m, 7, 1), (192, 1, 7)]
+            mixed.append(Branches(768, 192, [(192, 1, 1)], single, double))
+        long = [(192, 1, 1), (192, 1, 7), (192, 7, 1)]
+        mixed.append(Reduction(768, [320, (192, 1, 1)], [192, *long]))
+        self.mixed = nn.Sequential(*mixed, Forked(1280), Forked(2048))
+        self.fc = nn.Linear(2048, 10)
+
+    def forward(self, images):
+        x = images.contiguous(memory_format=torch.channels_last).mul(2).sub_(1)
+        return self.fc(self.mixed(self.stem(x)).mean((2, 3)))
+
+
 class LanguageModel(nn.Module):
     """Embedding, LSTM with projection, sampled softmax; without dropout. Gives the loss."""
 
@@ -161,5 +258,6 @@ MODELS = {
     "deepfam": lambda: DeepFam(norm=True),
     "deepfam-none": lambda: DeepFam(norm=False),
     "resnet50v2": ResNet50V2,
+    "inceptionv3": InceptionV3,
     "lm": LanguageModel,
 }
