@@ -32,7 +32,8 @@ class Sink {
   int fd() const { return fd_; }
   // Where to append.
   std::string& queue() { return queue_; }
-  bool empty() const { return queue_.empty(); }
+  // Nothing is left to write: what comes after giveUp() is dropped, if not at once.
+  bool empty() const { return queue_.empty() || error_ != 0; }
   bool full() const { return queue_.size() > 256 * 1024; }
   // Why nothing goes there any more, as an errno; EPIPE: nobody reads it. 0: all is well.
   int error() const { return error_; }

@@ -99,6 +99,15 @@ TEST_F(RunOutput, EndsQuietlyWhenItsReaderGoesAway) {
   EXPECT_TRUE(colla.gone());
 }
 
+// Worker 0 fails, and while worker 1 takes its time to end, nobody is left to read the report.
+TEST_F(RunOutput, EndsWhenTheReaderOfItsReportIsGone) {
+  CollaProcess colla({"run", "-np", "2", "--", "/bin/sh", "-c",
+                      "test $COLLA_RANK = 1 || exit 3; trap '' TERM; sleep 1; exit 0"},
+                     {.wrapper = "{ \"$@\"; echo $? >&3; } 3>&2 2>&1 | sleep 0.3"});
+  EXPECT_EQ(colla.wait(), 0);  // The sleep's.
+  EXPECT_EQ(colla.err(), "3\n");
+}
+
 TEST_F(RunOutput, EndsWhenItsDiskIsFull) {
   CollaProcess colla({"run", "-np", "2", "--", COLLA_PROBE, "flood"},
                      {.wrapper = "exec \"$@\" > /dev/full"});
