@@ -51,7 +51,8 @@ Evaluation evaluateCheckpoint(Job& job, const Task& task, const RunPlan& plan) {
   Replica replica(job, map, task.model, task.optimizer, {.seed = plan.seed});
   std::optional<checkpoint::Loaded> loaded;
   if (job.rank() == 0) {
-    const checkpoint::Directory directory(checkpointsOf(plan.options.directory));
+    const checkpoint::Directory directory(checkpointsOf(plan.options.directory),
+                                          checkpoint::Offer::kName);
     loaded.emplace(valueOrThrow(directory.load(plan.resumeStep.value())));
   }
   restoreModel(job.world(), replica, loaded ? &*loaded : nullptr);

@@ -1,8 +1,12 @@
 // A run from the outside: what it prints, keeps and refuses, and how it ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
+#include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -200,6 +204,26 @@ TEST(SessionTest, AKilledWorkerEndsTheRun) {
   EXPECT_THAT(process.err(), HasSubstr("worker 1"));
   EXPECT_TRUE(launch::eventually([&] { return process.gone(); }));
   EXPECT_TRUE(checkpoint::Directory(run + "/checkpoints").loadNewest().ok());
+}
+
+// One checkpoint fits, a second does not. The file system is in a mount namespace of our own.
+TEST(SessionTest, AFullDiskEndsTheRunAndTheLastGoodCheckpointIsOffered) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can mount a small file system";
+  const Scratch scratch;
+  const std::string disk = scratch.at("disk");
+  std::filesystem::create_directory(disk);
+  if (unshare(CLONE_NEWNS) != 0 ||
+      mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=400k") != 0) {
+    GTEST_SKIP() << "cannot mount here: " << std::strerror(errno);
+  }
+  const Ended ended = runProgram(smallRun("mlp", disk + "/run", {"--steps", "2", "--no-eval"}));
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.err,
+              AllOf(HasSubstr("step 2 was not saved"), HasSubstr("No space left"),
+                    HasSubstr("; step-00000000 is whole: resume from it with --resume 0")));
+  EXPECT_EQ(stepsIn(disk + "/run"), (std::vector<std::int64_t>{0}));
+  EXPECT_EQ(umount(disk.c_str()), 0);
 }
 
 }  // namespace
