@@ -77,6 +77,25 @@ TEST(TrainerTest, HooksAreCalledOnWorkerZero) {
   }
 }
 
+// On the thread that saves, where nobody else would catch it.
+TEST(TrainerTest, WhatAHookThrowsAfterASaveEndsTheRun) {
+  struct Thrower : Counter {
+    void afterSave(std::int64_t step, const std::string&) override {
+      if (step == 2) throw std::runtime_error("no room in my cupboard");
+    }
+  };
+  const Scratch scratch;
+  TrainOptions options;
+  options.steps = 3;
+  options.saveEvery = 2;
+  options.evaluate = false;
+  options.directory = scratch.at("run");
+  options.quiet = true;
+  const auto summary = Trainer(taskWith(std::make_shared<Thrower>())).run(options);
+  EXPECT_FALSE(summary.ok());
+  EXPECT_EQ(summary.status().message(), "after the save of step 2: no room in my cupboard");
+}
+
 // An error of the model's own ends all replicas and is the one that is told.
 TEST(TrainerTest, AnErrorInOneReplicaEndsAll) {
   const auto hook = std::make_shared<Counter>();
