@@ -24,24 +24,28 @@ namespace {
 // Of SliceMetrics: what the model's own metrics come behind.
 enum Number : std::size_t { kSamples, kLoss, kStop, kFirstMetric };
 
-// The graph of one slice under bfloat16, if wanted.
+// The graph of one slice under bfloat16, if wanted. libtorch keeps what it has cast in one place
+// for the whole process, where replicas in threads would clear each other's: a layer used twice
+// would have other bits. So nothing is kept.
 class Autocast {
  public:
-  explicit Autocast(bool on) : on_(on) {
+  explicit Autocast(bool on) : on_(on), cached_(at::autocast::is_autocast_cache_enabled()) {
     if (!on_) return;
+    at::autocast::set_autocast_cache_enabled(false);
     at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
     at::autocast::set_autocast_enabled(at::kCPU, true);
   }
   ~Autocast() {
     if (!on_) return;
     at::autocast::set_autocast_enabled(at::kCPU, false);
-    at::autocast::clear_cache();
+    at::autocast::set_autocast_cache_enabled(cached_);
   }
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
 
  private:
   const bool on_;
+  const bool cached_;
 };
 
 std::int64_t samplesOf(const Batch& batch) { return batch.empty() ? 0 : batch.front().rows(); }

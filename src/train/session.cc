@@ -118,6 +118,7 @@ checkpoint::Manifest Session::manifest(std::int64_t step) const {
   manifest.threads = job_.threads();
   manifest.globalBatch = plan_.batch;
   manifest.shuffle = plan_.options.shuffle;
+  manifest.bfloat16 = plan_.options.bfloat16;
   manifest.model = task_.name;
   manifest.modelOptions = task_.options;
   manifest.optimizer = optimizerText(task_.optimizer);

@@ -52,6 +52,20 @@ struct Conv : torch::nn::Module {
   torch::Tensor constant;
 };
 
+// A layer used twice.
+struct Twice : torch::nn::Module {
+  Twice() {
+    in = register_module("in", torch::nn::Linear(784, 32));
+    again = register_module("again", torch::nn::Linear(32, 32));
+    out = register_module("out", torch::nn::Linear(32, 10));
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    const torch::Tensor once = torch::relu(again(torch::relu(in(x.flatten(1)))));
+    return out(torch::relu(again(once)));
+  }
+  torch::nn::Linear in{nullptr}, again{nullptr}, out{nullptr};
+};
+
 struct Lstm : torch::nn::Module {
   Lstm() {
     lstm = register_module(
@@ -147,6 +161,9 @@ int main(int argc, char** argv) {
   } else if (model == "full-table") {  // A step touches nearly all rows.
     task.model = [] { return std::make_unique<TableModel>(2); };
     task.optimizer = colla::Adam{.lr = 1e-2};
+  } else if (model == "twice") {
+    task.model = [] { return colla::classifier(std::make_shared<Twice>()); };
+    task.optimizer = colla::Sgd{.lr = 0.05, .momentum = 0.9};
   } else if (model == "poison") {
     task.model = [] { return colla::classifier(std::make_shared<Poison>()); };
   } else if (model == "endless") {
