@@ -273,6 +273,7 @@ Outcome Replica::step(std::int64_t step, std::int64_t samples, const NextBatch& 
       runSlice(slice, static_cast<std::uint64_t>(step), batch, weight);
       addBuffers(weight);
     }
+    if (slice == 0) keepFirst();
     numbers_[kStop] = stop ? 1 : 0;
     if (reducer_) {
       reducer_->endSlice();
@@ -397,6 +398,14 @@ void Replica::addBuffers(double weight) {
   }
 }
 
+void Replica::keepFirst() {
+  first_.resize(buffers_.size());
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    const torch::Tensor& tensor = buffers_[i].tensor;
+    if (!tensor.is_floating_point()) first_[i] = tensor.detach().clone();
+  }
+}
+
 void Replica::finishBuffers() {
   const torch::NoGradGuard noGrad;
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
@@ -405,6 +414,7 @@ void Replica::finishBuffers() {
       const torch::Tensor& mean = reducer_->sum(bufferEntries_[i]);
       if (mean.defined()) tensor.copy_(mean);
     } else {
+      if (job_.rank() == 0) tensor.copy_(first_[i]);
       throwIfError(broadcast(job_.world(), memoryOf(tensor, buffers_[i].name), 0));
     }
   }

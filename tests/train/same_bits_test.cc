@@ -24,8 +24,8 @@ std::string stateOf(const std::string& directory, int step) {
   return bytes;
 }
 
-// Dropout and a layer without gradients; BatchNorm and a constant buffer; an LSTM with dropout and
-// an optimizer of torch::optim.
+// Dropout and a layer without gradients; BatchNorm, a constant buffer and one of whole numbers that
+// depends on the samples; an LSTM with dropout and an optimizer of torch::optim.
 class SameBitsTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(SameBitsTest, InEveryStepUnderEveryStrategy) {
