@@ -225,6 +225,7 @@ void Replica::makeExchange(const Optimizer& optimizer) {
 }
 
 void Replica::start(std::int64_t step, std::span<const checkpoint::TensorView> optimizer) {
+  for (const Parameter& buffer : buffers_) finite_.push_back(allFinite(buffer.tensor));
   if (servers_) servers_->start(step, optimizer);
 }
 
@@ -426,8 +427,10 @@ std::string Replica::firstNotFinite() const {
       return fmt::format("the gradient of \"{}\"", parameters_[i].name);
     if (!allFinite(parameters_[i].tensor)) return fmt::format("\"{}\"", parameters_[i].name);
   }
-  for (const Parameter& buffer : buffers_) {
-    if (!allFinite(buffer.tensor)) return fmt::format("\"{}\"", buffer.name);
+  for (std::size_t i = 0; i < finite_.size(); ++i) {
+    if (finite_[i] && !allFinite(buffers_[i].tensor)) {
+      return fmt::format("\"{}\"", buffers_[i].name);
+    }
   }
   return {};
 }

@@ -97,7 +97,7 @@ class Replica {
   const std::vector<Parameter>& frozen() const { return frozen_; }
   const std::vector<Parameter>& buffers() const { return buffers_; }
   // The first parameter, gradient or buffer with a number that is not finite; empty if there is
-  // none.
+  // none. A buffer that had one at start() (a mask) does not count, and none does before.
   std::string firstNotFinite() const;
 
  private:

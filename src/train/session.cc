@@ -22,6 +22,16 @@ double secondsSince(SteadyClock::time_point begin) {
   return std::chrono::duration<double>(SteadyClock::now() - begin).count();
 }
 
+Status notFinite(const std::string& what, const std::string& tensor, const std::string& offer) {
+  const std::string where = tensor.empty()
+                                ? "all tensors are finite"
+                                : fmt::format("the first tensor that is not finite is {}", tensor);
+  return {StatusCode::kInvalidArgument,
+          fmt::format("{}; {}: try a lower --lr or --clip-norm{}", what, where, offer)};
+}
+
+std::string notSaved(std::int64_t step) { return fmt::format("step {} is not saved", step); }
+
 // Where training goes by steps and nobody said when to evaluate.
 constexpr std::int64_t kSections = 10;
 
@@ -135,6 +145,13 @@ void Session::start() {
   if (plan_.resumeStep) {
     if (records()) loaded.emplace(load());
     restoreState(job_.world(), *replica_, loaded ? &*loaded : nullptr);
+    const std::string tensor = plan_.options.nanGuard ? replica_->firstNotFinite() : "";
+    if (!tensor.empty()) {
+      throw Error(StatusCode::kInvalidArgument,
+                  fmt::format("{} of the checkpoint of step {} is not finite: resume from an "
+                              "earlier one, or with --no-nan-guard",
+                              tensor, *plan_.resumeStep));
+    }
     first_ = saved_ = *plan_.resumeStep;
   }
   replica_->start(first_, loaded ? loaded->optimizer() : std::span<const checkpoint::TensorView>());
@@ -161,12 +178,21 @@ checkpoint::Loaded Session::load() const {
 void Session::save(std::int64_t step) {
   if (!saver_ || saved_ == step) return;
   if (recorder_) recorder_->flush();
+  const bool guarded = plan_.options.nanGuard;
+  const std::string tensor = guarded ? replica_->firstNotFinite() : "";
+  if (!tensor.empty()) throwIfError(notFinite(notSaved(step), tensor, offer()));
+  Refusal refusal;
   if (Servers* const servers = replica_->servers()) {
     throwIfError(saver_->finish());  // One snapshot at a time.
     step = servers->takeSnapshot();
     if (saved_ == step) return;
+    // Rows of tables that this worker has not looked up are only seen as they are written.
+    const auto refuse = [step, offered = offer()](const std::string& table) {
+      return notFinite(notSaved(step), table, offered);
+    };
+    if (guarded) refusal = refuse;
   }
-  saveState(*saver_, manifest(step), *replica_);
+  saveState(*saver_, manifest(step), *replica_, refusal);
   saved_ = step;
   savedAt_ = SteadyClock::now();
 }
@@ -183,14 +209,13 @@ Outcome Session::evaluate() {
 
 void Session::guard(std::int64_t step, const Outcome& outcome) const {
   if (!plan_.options.nanGuard || std::isfinite(outcome.loss)) return;
-  const std::string tensor = replica_->firstNotFinite();
-  throw Error(
-      StatusCode::kInvalidArgument,
-      fmt::format(
-          "the loss of step {} is {}; {}: try a lower --lr or --clip-norm{}", step, outcome.loss,
-          tensor.empty() ? std::string("all tensors are finite")
-                         : fmt::format("the first tensor that is not finite is {}", tensor),
-          saved_ >= 0 ? fmt::format("; the checkpoint of step {} is from before", saved_) : ""));
+  const std::string what = fmt::format("the loss of step {} is {}", step, outcome.loss);
+  throwIfError(notFinite(what, replica_->firstNotFinite(), offer()));
+}
+
+std::string Session::offer() const {
+  if (saved_ < 0 || (saver_ && !saver_->finish().ok())) return "";
+  return fmt::format("; the checkpoint of step {} is from before", saved_);
 }
 
 observe::Section Session::sectionAt(const Feed& feed, std::int64_t step) const {

@@ -106,7 +106,11 @@ struct Table : torch::nn::Module {
 
 class TableModel final : public colla::Model {
  public:
-  explicit TableModel(std::int64_t values) : net_(std::make_shared<Table>(values)) {}
+  explicit TableModel(std::int64_t values, bool alone = false)
+      : net_(std::make_shared<Table>(values)) {
+    if (!alone) return;
+    for (torch::Tensor& parameter : net_->out->parameters()) parameter.set_requires_grad(false);
+  }
   torch::nn::Module& module() override { return *net_; }
   std::vector<std::string> metrics() const override { return {"accuracy"}; }
   std::vector<std::string> rowSparse() const override { return {"table.weight"}; }
@@ -164,6 +168,9 @@ int main(int argc, char** argv) {
   } else if (model == "full-table") {  // A step touches nearly all rows.
     task.model = [] { return std::make_unique<TableModel>(2); };
     task.optimizer = colla::Adam{.lr = 1e-2};
+  } else if (model == "only-table") {  // Nothing else is trained.
+    task.model = [] { return std::make_unique<TableModel>(64, true); };
+    task.optimizer = colla::Sgd{.lr = 0.1};
   } else if (model == "twice") {
     task.model = [] { return colla::classifier(std::make_shared<Twice>()); };
     task.optimizer = colla::Sgd{.lr = 0.05, .momentum = 0.9};

@@ -103,6 +103,41 @@ TEST(SessionTest, RefusesToResumeAsSomethingElse) {
   EXPECT_EQ(stepsIn(run).back(), 3);
 }
 
+// The loss is of the parameters before the step.
+TEST(SessionTest, SavesNothingThatIsNotFinite) {
+  const Scratch scratch;
+  struct Case {
+    std::string model;
+    Words how;
+    std::string tensor;
+  };
+  const std::vector<Case> cases = {
+      {"mlp", {"--np", "1"}, "\"hidden.weight\""},
+      {"mlp", {"--strategy", "mirrored", "--np", "2"}, "\"hidden.weight\""},
+      {"mlp", {"--strategy", "ps-sync", "--np", "2"}, "\"hidden.weight\""},
+      {"only-table", {"--strategy", "ps-sync", "--np", "2"}, "\"table.weight\""},
+  };
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const std::string run = scratch.at(std::to_string(i));
+    const Words words = {"--steps", "1", "--lr", "1e39", "--no-eval"};
+    const Ended ended = runProgram(smallRun(cases[i].model, run, joined(words, cases[i].how)));
+    EXPECT_EQ(ended.code, 1) << i << ended.err;
+    EXPECT_THAT(ended.err,
+                AllOf(HasSubstr("step 1 is not saved; the first tensor that is not finite is " +
+                                cases[i].tensor),
+                      HasSubstr("the checkpoint of step 0 is from before")));
+    EXPECT_EQ(stepsIn(run), (std::vector<std::int64_t>{0})) << i;
+  }
+  // One that was saved all the same is not gone on from.
+  const std::string run = scratch.at("bad");
+  const Words bad = {"--steps", "1", "--lr", "1e39", "--no-eval", "--no-nan-guard"};
+  ASSERT_EQ(runProgram(smallRun("mlp", run, bad)).code, 0);
+  const Ended ended = runProgram(smallRun("mlp", run, {"--steps", "2", "--resume"}));
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.err, HasSubstr("\"hidden.weight\" of the checkpoint of step 1 is not finite: "
+                                   "resume from an earlier one"));
+}
+
 TEST(SessionTest, StopsAtALossThatIsNoNumber) {
   const Scratch scratch;
   for (const Words& how : {Words{"--np", "1"}, Words{"--strategy", "mirrored", "--np", "2"}}) {
