@@ -35,11 +35,6 @@ std::string notSaved(std::int64_t step) { return fmt::format("step {} is not sav
 // Where training goes by steps and nobody said when to evaluate.
 constexpr std::int64_t kSections = 10;
 
-std::string optimizerText(const Optimizer& optimizer) {
-  const auto* options = std::get_if<OptimizerOptions>(&optimizer);
-  return options != nullptr ? toString(*options) : std::get<TorchOptimizer>(optimizer).text;
-}
-
 // By the slices, where that is wanted.
 Optimizer scaled(Optimizer optimizer, const RunPlan& plan) {
   auto* options = std::get_if<OptimizerOptions>(&optimizer);
@@ -47,6 +42,26 @@ Optimizer scaled(Optimizer optimizer, const RunPlan& plan) {
     setLearningRate(*options, scaleLearningRate(learningRate(*options), plan.slices));
   }
   return optimizer;
+}
+
+double clipNormOf(const Task& task, const RunPlan& plan) {
+  return plan.options.clipNorm.value_or(task.clipNorm);
+}
+
+Schedule scheduleOf(const Task& task, const RunPlan& plan) {
+  return plan.options.schedule.value_or(task.schedule);
+}
+
+// All that says how gradients change parameters.
+std::string optimizerText(const Task& task, const RunPlan& plan) {
+  const Optimizer optimizer = scaled(task.optimizer, plan);
+  const auto* options = std::get_if<OptimizerOptions>(&optimizer);
+  std::string text =
+      options != nullptr ? toString(*options) : std::get<TorchOptimizer>(optimizer).text;
+  if (clipNormOf(task, plan) > 0) text += fmt::format(", clip-norm {}", clipNormOf(task, plan));
+  const Schedule schedule = scheduleOf(task, plan);
+  if (schedule != Schedule()) text += fmt::format(", lr-schedule {}", toString(schedule));
+  return text;
 }
 
 }  // namespace
@@ -79,7 +94,7 @@ Session::Session(Job& job, const Task& task, const RunPlan& plan)
                  : std::max<std::int64_t>(1, (total_ + kSections - 1) / kSections);
   ReplicaOptions replica;
   replica.seed = plan.seed;
-  replica.clipNorm = options.clipNorm.value_or(task.clipNorm);
+  replica.clipNorm = clipNormOf(task, plan);
   replica.bfloat16 = options.bfloat16;
   replica.sparseAsDense = options.sparseAsDense;
   replica.policy = plan.policy;
@@ -131,15 +146,16 @@ checkpoint::Manifest Session::manifest(std::int64_t step) const {
   manifest.bfloat16 = plan_.options.bfloat16;
   manifest.model = task_.name;
   manifest.modelOptions = task_.options;
-  manifest.optimizer = optimizerText(task_.optimizer);
+  manifest.optimizer = optimizerText(task_, plan_);
+  manifest.data = train_->describe();
   manifest.strategy = toString(plan_.strategy);
   manifest.workers = job_.size();
   manifest.torchVersion = TORCH_VERSION;
   return manifest;
 }
 
-// A new model, or the checkpoint's. Worker 0 reads; the others get it from there, so that one host
-// needs to have it.
+// A new model, or the checkpoint's. Its manifest was read by every process (run_plan.cc), so every
+// host needs to have that; the tensors are read by worker 0, and the others get them from there.
 void Session::start() {
   std::optional<checkpoint::Loaded> loaded;
   if (plan_.resumeStep) {
@@ -161,15 +177,15 @@ void Session::start() {
 checkpoint::Loaded Session::load() const {
   const checkpoint::Directory directory(checkpointsOf(plan_.options.directory));
   checkpoint::Loaded loaded = valueOrThrow(directory.load(*plan_.resumeStep));
-  for (const auto& difference : differences(loaded.manifest(), manifest(*plan_.resumeStep))) {
-    const std::string text =
-        fmt::format("{} was {} and is {}", difference.name, difference.a, difference.b);
-    if (difference.name != "optimizer") {
-      throw Error(
-          StatusCode::kInvalidArgument,
-          fmt::format("cannot resume from {}: {}; a run goes on as it began", loaded.path(), text));
-    }
-    log::warn("resuming with another optimizer: {}", text);
+  const checkpoint::Manifest now = manifest(*plan_.resumeStep);
+  const checkpoint::Manifest& before = loaded.manifest();
+  // What must stay was compared before any worker started (run_plan.cc).
+  for (const auto& difference : differences(before, now)) {
+    log::warn("resuming with another {0}: {0} was {1} and is {2}", difference.name, difference.a,
+              difference.b);
+  }
+  if (!before.data.empty() && before.data != now.data) {
+    log::warn("resuming with other data: it was {} and is {}", before.data, now.data);
   }
   return loaded;
 }
@@ -284,7 +300,7 @@ Summary Session::run() {
   if (!plan_.resumeStep) save(0);
   savedAt_ = SteadyClock::now();
   Feed feed = makeFeed();
-  const Schedule schedule = options.schedule.value_or(task_.schedule);
+  const Schedule schedule = scheduleOf(task_, plan_);
   const Replica::NextBatch next = [&] { return feed.next(); };
 
   Summary summary;

@@ -120,7 +120,8 @@ auto runWorkers(const train::RunPlan& plan, const Work& work)
   return caught([&] { return work(*job); });
 }
 
-Result<train::RunPlan> planFor(const Task& task, const TrainOptions& options) {
+Result<train::RunPlan> planFor(const Task& task, const TrainOptions& options,
+                               train::Purpose purpose) {
   COLLA_TRY_ASSIGN(const job::Place place,
                    job::readEnvironment([](const char* name) { return std::getenv(name); }));
   COLLA_TRY_ASSIGN(train::RunPlan plan,
@@ -169,7 +170,7 @@ Trainer::Trainer(Task task) : task_(std::move(task)) {}
 Trainer::~Trainer() = default;
 
 Result<Summary> Trainer::run(const TrainOptions& options) {
-  COLLA_TRY_ASSIGN(const train::RunPlan plan, planFor(task_, options));
+  COLLA_TRY_ASSIGN(const train::RunPlan plan, planFor(task_, options, train::Purpose::kTrain));
   const train::Interrupt interrupt;
   return runWorkers(plan, [&](Job& job) {
     if (job.role() == Role::kServer) return serveWorkers(job);
@@ -186,8 +187,11 @@ Result<Evaluation> Trainer::evaluate(const TrainOptions& options) {
     resumed.strategy.reset();
     resumed.servers = {};
   }
-  COLLA_TRY_ASSIGN(const train::RunPlan plan, planFor(task_, resumed));
-  return runWorkers(plan, [&](Job& job) { return train::evaluateCheckpoint(job, task_, plan); });
+  COLLA_TRY_ASSIGN(const train::RunPlan plan, planFor(task_, resumed, train::Purpose::kEvaluate));
+  return runWorkers(plan, [&](Job& job) {
+    if (job.rank() == 0) announceEvaluation(task_, plan, job);
+    return train::evaluateCheckpoint(job, task_, plan);
+  });
 }
 
 int Trainer::main(int argc, char** argv) {
