@@ -308,10 +308,13 @@ Summary Session::run() {
   std::optional<Outcome> test;
   std::int64_t tested = -1;  // The step that `test` is of.
   std::int64_t step = first_;
-  const auto evaluateNow = [&] {
+  // Where workers don't go in step, worker 0 evaluates for all.
+  const bool evaluates = test_ && (inStep() || records());
+  // `alone`: no line of progress is coming to tell the result.
+  const auto evaluateNow = [&](bool alone) {
     test = evaluate();
     tested = step;
-    if (recorder_) recorder_->evaluation(step, replica_->shown(*test));
+    if (recorder_) recorder_->evaluation(step, replica_->shown(*test), alone);
   };
   const auto begin = SteadyClock::now();
   // The others go on while this worker has nothing left to do: what it saves and tells last is what
@@ -321,6 +324,10 @@ Summary Session::run() {
     if (records()) step = replica_->servers()->waitForOthers();
     summary.seconds = secondsSince(begin);
   };
+  if (done(feed, step)) {
+    if (records()) log::info("step {} was the last one: nothing is left to train", step);
+    if (evaluates) evaluateNow(/*alone=*/true);
+  }
   bool inSection = false;
   while (!done(feed, step) && !summary.interrupted) {
     const double factor = factorAt(schedule, step);
@@ -367,9 +374,8 @@ Summary Session::run() {
     const bool due =
         options.evalEvery > 0 ? before / options.evalEvery != step / options.evalEvery : ends;
     if (last && !summary.interrupted) awaitOthers();
-    // Where workers don't go in step, worker 0 evaluates for all.
-    const bool evaluates = test_ && (inStep() || records());
-    if (evaluates && (due || last) && !summary.interrupted) evaluateNow();
+    if (evaluates && (due || last) && !summary.interrupted) evaluateNow(/*alone=*/!ends);
+    if (recorder_) recorder_->endStep();
     if (ends) {
       if (recorder_) {
         const std::optional<Outcome> fresh =

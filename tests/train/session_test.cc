@@ -140,6 +140,35 @@ TEST(SessionTest, ANewRunDoesNotMixWithAnother) {
   EXPECT_EQ(stepsIn(run), (std::vector<std::int64_t>{0, 2}));
 }
 
+TEST(SessionTest, AFinishedRunSaysSoAndWhatItIsWorth) {
+  const Scratch scratch;
+  const std::string run = scratch.at("run");
+  ASSERT_EQ(runProgram(smallRun("mlp", run, {"--steps", "2"})).code, 0);
+  const Ended ended = runProgram(smallRun("mlp", run, {"--steps", "2", "--resume", "--np", "2"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("step 2 was the last one: nothing is left to train"),
+                               HasSubstr("step 2 - val_loss: ")));
+}
+
+// Also between the ends of epochs, whose lines have theirs.
+TEST(SessionTest, TellsEveryEvaluation) {
+  const Scratch scratch;
+  const std::string json = scratch.at("steps.json");
+  const Ended ended =
+      runProgram({"mlp", "--epochs", "1", "--batch", "50", "--eval-every", "5", "--json", json});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("step 5 - val_loss: "), HasSubstr("step 10 - val_loss: "),
+                               HasSubstr(" - val_accuracy: "), Not(HasSubstr("step 13 - "))));
+  EXPECT_THAT(ended.out, HasSubstr("val_loss"));
+  std::ifstream lines(json);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const bool evaluated = ++number == 5 || number == 10 || number >= 13;
+    EXPECT_EQ(line.find("\"val_accuracy\"") != std::string::npos, evaluated) << line;
+  }
+  EXPECT_EQ(number, 14);
+}
+
 // The loss is of the parameters before the step.
 TEST(SessionTest, SavesNothingThatIsNotFinite) {
   const Scratch scratch;
