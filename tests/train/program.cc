@@ -69,6 +69,78 @@ struct Twice : torch::nn::Module {
   torch::nn::Linear in{nullptr}, again{nullptr}, out{nullptr};
 };
 
+// An optimizer that neither Colla nor libtorch knows: it goes by the signs of a running mean.
+struct SignsOptions : torch::optim::OptimizerCloneableOptions<SignsOptions> {
+  explicit SignsOptions(double rate = 1e-3) : lr_(rate) {}
+  TORCH_ARG(double, lr);
+
+ public:
+  void serialize(torch::serialize::InputArchive& archive) override {
+    torch::IValue value;
+    archive.read("lr", value);
+    lr_ = value.toDouble();
+  }
+  void serialize(torch::serialize::OutputArchive& archive) const override {
+    archive.write("lr", torch::IValue(lr_));
+  }
+  double get_lr() const override { return lr_; }
+  void set_lr(const double lr) override { lr_ = lr; }
+};
+
+struct SignsState : torch::optim::OptimizerCloneableParamState<SignsState> {
+  torch::Tensor mean;
+  std::int64_t steps = 0;
+  void serialize(torch::serialize::InputArchive& archive) override {
+    torch::IValue value;
+    archive.read("mean", mean);
+    archive.read("steps", value);
+    steps = value.toInt();
+  }
+  void serialize(torch::serialize::OutputArchive& archive) const override {
+    archive.write("mean", mean);
+    archive.write("steps", torch::IValue(steps));
+  }
+};
+
+struct Signs : torch::optim::Optimizer {
+  explicit Signs(std::vector<torch::Tensor> parameters)
+      : Optimizer({torch::optim::OptimizerParamGroup(std::move(parameters))},
+                  std::make_unique<SignsOptions>()) {}
+  torch::Tensor step(LossClosure /*closure*/ = nullptr) override {
+    const torch::NoGradGuard noGrad;
+    for (auto& group : param_groups_) {
+      for (const torch::Tensor& parameter : group.params()) {
+        if (!parameter.grad().defined()) continue;
+        auto& slot = state_[parameter.unsafeGetTensorImpl()];
+        if (!slot) {
+          auto fresh = std::make_unique<SignsState>();
+          fresh->mean = torch::zeros_like(parameter);
+          slot = std::move(fresh);
+        }
+        auto& state = static_cast<SignsState&>(*slot);
+        state.mean.mul_(0.9).add_(parameter.grad(), 0.1);
+        parameter.add_(state.mean.sign(),
+                       -group.options().get_lr() / static_cast<double>(++state.steps));
+      }
+    }
+    return {};
+  }
+  void save(torch::serialize::OutputArchive& archive) const override {
+    torch::optim::serialize<SignsState, SignsOptions>(archive, *this);
+  }
+  void load(torch::serialize::InputArchive& archive) override {
+    torch::optim::serialize<SignsState, SignsOptions>(archive, *this);
+  }
+};
+
+template <typename Class>
+colla::TorchOptimizer torchOptimizer(const std::string& text) {
+  return {[](std::vector<torch::Tensor> parameters) -> std::unique_ptr<torch::optim::Optimizer> {
+            return std::make_unique<Class>(std::move(parameters));
+          },
+          text};
+}
+
 struct Lstm : torch::nn::Module {
   Lstm() {
     lstm = register_module(
@@ -174,6 +246,12 @@ int main(int argc, char** argv) {
   } else if (model == "twice") {
     task.model = [] { return colla::classifier(std::make_shared<Twice>()); };
     task.optimizer = colla::Sgd{.lr = 0.05, .momentum = 0.9};
+  } else if (model == "signs") {
+    task.model = [] { return colla::classifier(std::make_shared<Mlp>()); };
+    task.optimizer = torchOptimizer<Signs>("signs lr=0.001");
+  } else if (model == "lbfgs") {
+    task.model = [] { return colla::classifier(std::make_shared<Mlp>()); };
+    task.optimizer = torchOptimizer<torch::optim::LBFGS>("torch LBFGS");
   } else if (model == "poison") {
     task.model = [] { return colla::classifier(std::make_shared<Poison>()); };
   } else if (model == "endless") {

@@ -122,6 +122,20 @@ TEST(BFloat16Test, SameBitsWithALayerUsedTwice) {
   EXPECT_NE(more.err.find("bfloat16, resuming from step 20"), std::string::npos) << more.err;
 }
 
+// A torch::optim class of the program's own, with state of its own.
+TEST(OwnOptimizerTest, SameBitsAcrossAResumeUnderAnotherStrategy) {
+  const Scratch scratch;
+  const auto run = [&](const std::string& directory, const Words& more) {
+    const Ended ended = runProgram(joined(smallRun("signs", directory, {"--no-eval"}), more));
+    EXPECT_EQ(ended.code, 0) << ended.err;
+  };
+  run(scratch.at("whole"), {"--steps", "6"});
+  run(scratch.at("parts"), joined({"--steps", "3"}, under("mirrored", 2)));
+  EXPECT_NE(stateOf(scratch.at("parts"), 0), stateOf(scratch.at("parts"), 3));
+  run(scratch.at("parts"), joined({"--steps", "6", "--resume"}, under("allreduce", 2)));
+  EXPECT_EQ(differencesAt(scratch.at("whole"), scratch.at("parts"), 6), "");
+}
+
 // Each worker started by itself, the chief last.
 TEST(ListsTest, SameBitsWithoutALauncher) {
   const Scratch scratch;

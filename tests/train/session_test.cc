@@ -204,6 +204,12 @@ TEST(SessionTest, SavesNothingThatIsNotFinite) {
                                    "resume from an earlier one"));
 }
 
+TEST(SessionTest, LbfgsIsRefusedByName) {
+  const Ended ended = runProgram({"lbfgs", "--steps", "1", "--quiet", "--no-eval"});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.err, HasSubstr("torch::optim::LBFGS computes the loss again in each step"));
+}
+
 TEST(SessionTest, StopsAtALossThatIsNoNumber) {
   const Scratch scratch;
   for (const Words& how : {Words{"--np", "1"}, Words{"--strategy", "mirrored", "--np", "2"}}) {
@@ -233,6 +239,10 @@ TEST(SessionTest, WrongFlagsAreToldInOneLine) {
   EXPECT_THAT(refused({"mlp", "--resume"}), HasSubstr("--checkpoint-dir"));
   EXPECT_THAT(refused({"mlp", "--nonsense"}), HasSubstr("--nonsense"));
   EXPECT_THAT(refused({"mlp", "--lr-schedule", "sawtooth"}), HasSubstr("sawtooth"));
+  EXPECT_THAT(refused({"mlp", "--epochs", "1", "--steps", "2"}),
+              HasSubstr("give --epochs or --steps, not both"));
+  EXPECT_THAT(refused({"mlp", "--seed", "-1"}), HasSubstr("--seed is \"-1\""));
+  EXPECT_THAT(refused({"lstm", "--scale-lr"}), HasSubstr("--scale-lr needs --optimizer"));
 }
 
 TEST(SessionTest, UnderscoresAreDashes) {
