@@ -79,7 +79,7 @@ class Hook {
   virtual ~Hook() = default;
   virtual void beforeStep(std::int64_t /*step*/, Model& /*model*/) {}
   virtual void afterStep(const Progress& /*progress*/, Model& /*model*/) {}
-  // On the thread that saves.
+  // On the thread that saves. What it throws ends the run, as that of the others does.
   virtual void afterSave(std::int64_t /*step*/, const std::string& /*path*/) {}
   virtual void atEnd(const Progress& /*progress*/, Model& /*model*/) {}
 };
@@ -116,10 +116,11 @@ struct TrainOptions {
   std::optional<Schedule> schedule;  // Nothing: the task's.
   bool scaleRate = false;            // Learning rate times slices.
   std::optional<double> clipNorm;    // Nothing: the task's. 0: no clipping.
-  bool bfloat16 = false;             // Forward and loss under autocast.
-  bool nanGuard = true;
+  bool bfloat16 = false;             // Forward and loss under autocast; or the checkpoint says so.
+  bool nanGuard = true;              // Ends at a loss, and saves nothing, that is not finite.
 
-  std::string directory;       // Of the run: log.txt, events, checkpoints/. Empty: none.
+  // Of the run: log.txt, events, checkpoints/; without `resume` none of another run. Empty: none.
+  std::string directory;
   std::int64_t saveEvery = 0;  // Steps; 0: only at the end.
   double saveSeconds = 0;      // As well, or instead.
   int keep = 5;                // Newest checkpoints; 0: all.
@@ -168,7 +169,8 @@ class Trainer {
 
   // Evaluates the checkpoint of options.resumeStep, or the newest, in options.directory; trains
   // nothing and writes nothing. Distributed as run() is, with the same bits for every number of
-  // workers. Slices, threads, batch and seed are the checkpoint's unless options say others.
+  // workers. Slices, threads, batch, seed and bfloat16 are the checkpoint's unless options say
+  // others.
   Result<Evaluation> evaluate(const TrainOptions& options);
 
  private:

@@ -194,6 +194,14 @@ const Config::Value& Config::at(std::string_view name, SettingType type) const {
   return values_.find(name)->second;
 }
 
+Config Config::with(std::string_view name, std::string value, std::string origin) const {
+  Config config = *this;
+  const auto found = config.values_.find(name);
+  COLLA_CHECK(found != config.values_.end());
+  found->second = {std::move(value), std::move(origin)};
+  return config;
+}
+
 std::string Config::text(std::string_view name) const { return at(name, kText).text; }
 
 std::int64_t Config::integer(std::string_view name) const {

@@ -46,6 +46,9 @@ class Config {
   // The environment and the file it names, below `flags`: what a library user gets.
   static Result<Config> fromEnvironment(const std::map<std::string, std::string>& flags = {});
 
+  // The same with another value of one setting, which came from `origin`.
+  Config with(std::string_view name, std::string value, std::string origin) const;
+
   // `name` must be in settings(), and its type must fit.
   std::string text(std::string_view name) const;
   std::int64_t integer(std::string_view name) const;

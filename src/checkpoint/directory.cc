@@ -120,13 +120,22 @@ Result<std::vector<std::int64_t>> Directory::list() const {
   return list;
 }
 
-std::optional<std::int64_t> Directory::newestWhole(std::int64_t before) const {
+std::string Directory::offer(std::int64_t before) const {
   const auto steps = scan();
-  if (!steps.ok()) return std::nullopt;
+  if (!steps.ok()) return "";
   for (auto entry = steps->rbegin(); entry != steps->rend(); ++entry) {
-    if (entry->first < before && Loaded::open(at(entry->second)).ok()) return entry->first;
+    const std::int64_t step = entry->first;
+    if (step >= before || !Loaded::open(at(entry->second)).ok()) continue;
+    if (offer_ == Offer::kResume) {
+      return fmt::format("{} is whole: resume from it with --resume {}", stepName(step), step);
+    }
+    // As users name a run: without the folder in it.
+    const fs::path path(path_);
+    const bool inRun = path.filename() == "checkpoints" && path.has_parent_path();
+    return fmt::format("{} is whole: take it as {}@{}", stepName(step),
+                       (inRun ? path.parent_path() : path).string(), step);
   }
-  return std::nullopt;
+  return "";
 }
 
 Result<std::int64_t> Directory::newest() const {
@@ -145,11 +154,10 @@ Result<std::string> Directory::find(std::int64_t step) const {
 }
 
 Status Directory::withOffer(const Status& status, std::int64_t step) const {
-  const auto whole = newestWhole(step);
-  const std::string offer =
-      whole ? fmt::format("{} is whole: resume from it with --resume {}", stepName(*whole), *whole)
-            : std::string("there is no whole checkpoint before it");
-  return {status.code(), fmt::format("{}; {}", status.message(), offer)};
+  const std::string other = offer(step);
+  return {status.code(),
+          fmt::format("{}; {}", status.message(),
+                      other.empty() ? "there is no whole checkpoint before it" : other)};
 }
 
 Result<Loaded> Directory::load(std::int64_t step) const {
@@ -257,7 +265,12 @@ Result<Saved> Directory::save(Manifest manifest, const Contents& contents) {
   }
   if (!saved.ok()) {
     remove(aside);
-    return saved.status().withContext(fmt::format("step {} was not saved", manifest.step));
+    const Status status =
+        saved.status().withContext(fmt::format("step {} was not saved", manifest.step));
+    // One of the same step is still there as well.
+    const std::string other = offer(manifest.step + 1);
+    if (other.empty()) return status;
+    return Status(status.code(), fmt::format("{}; {}", status.message(), other));
   }
   saved->path = at(name);
   return saved;

@@ -41,10 +41,14 @@ struct Saved {
 // "step-00000200"
 std::string stepName(std::int64_t step);
 
+// How errors name a checkpoint that can be had instead: for a run to go on from, or to look at.
+enum class Offer { kResume, kName };
+
 class Directory {
  public:
   // Nothing is touched yet, and nothing need be there.
-  explicit Directory(std::string path) : path_(std::move(path)) {}
+  explicit Directory(std::string path, Offer offer = Offer::kResume)
+      : path_(std::move(path)), offer_(offer) {}
 
   const std::string& path() const { return path_; }
 
@@ -66,9 +70,9 @@ class Directory {
   // to know before they train that the directory is theirs. kRefused, with the holder, if not.
   Status own();
 
-  // Returns when the checkpoint is on the disk. After an error those that were there still are,
-  // and nothing is left of this one. Sets the manifest's files, buffers, version and, if it has
-  // none, time.
+  // Returns when the checkpoint is on the disk. After an error those that were there still are, the
+  // error names the newest whole one, and nothing is left of this one. Sets the manifest's files,
+  // buffers, version and, if it has none, time.
   Result<Saved> save(Manifest manifest, const Contents& contents);
 
   // Of the steps up to `newest`, removes all but the last `keep`. Later ones stay: they are not of
@@ -80,7 +84,8 @@ class Directory {
   Result<std::map<std::int64_t, std::string>> scan() const;
   // The subdirectory of a step, as a path.
   Result<std::string> find(std::int64_t step) const;
-  std::optional<std::int64_t> newestWhole(std::int64_t before) const;
+  // The newest whole one before a step and how to take it, in words; empty if there is none.
+  std::string offer(std::int64_t before) const;
   // Why `step` cannot be had, and what can be had instead.
   Status withOffer(const Status& status, std::int64_t step) const;
   std::string workName(std::int64_t step) const;
@@ -92,6 +97,7 @@ class Directory {
   std::string at(const std::string& name) const { return path_ + "/" + name; }
 
   std::string path_;
+  Offer offer_;
   UniqueFd lock_;
 };
 

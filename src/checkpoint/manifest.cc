@@ -122,6 +122,7 @@ std::string encodeManifest(const Manifest& manifest) {
       {"threads", manifest.threads},
       {"global_batch", manifest.globalBatch},
       {"shuffle", manifest.shuffle},
+      {"bfloat16", manifest.bfloat16},
       {"model", manifest.model},
       {"model_options", manifest.modelOptions},
       {"optimizer", manifest.optimizer},
@@ -129,6 +130,7 @@ std::string encodeManifest(const Manifest& manifest) {
       {"workers", manifest.workers},
       {"colla_version", manifest.collaVersion},
       {"torch_version", manifest.torchVersion},
+      {"data", manifest.data},
       {"time", manifest.time},
       {"extra", manifest.extra},
       {"buffers", manifest.buffers},
@@ -172,6 +174,9 @@ Result<Manifest> parseManifest(std::string_view text) {
   fields.number("threads", manifest.threads);
   fields.number("global_batch", manifest.globalBatch);
   fields.boolean("shuffle", manifest.shuffle);
+  // Those of earlier versions have neither.
+  if (value.contains("bfloat16")) fields.boolean("bfloat16", manifest.bfloat16);
+  if (value.contains("data")) fields.text("data", manifest.data);
   fields.text("model", manifest.model);
   fields.text("model_options", manifest.modelOptions);
   fields.text("optimizer", manifest.optimizer);
@@ -208,6 +213,7 @@ std::vector<Difference> differences(const Manifest& a, const Manifest& b) {
   look("threads", a.threads, b.threads);
   look("global batch", a.globalBatch, b.globalBatch);
   look("shuffle", a.shuffle, b.shuffle);
+  look("bfloat16", a.bfloat16, b.bfloat16);
   look("model", a.model, b.model);
   look("model options", a.modelOptions, b.modelOptions);
   look("optimizer", a.optimizer, b.optimizer);

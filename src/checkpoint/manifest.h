@@ -32,6 +32,7 @@ struct Manifest {
   int threads = 1;  // Per slice.
   std::int64_t globalBatch = 0;
   bool shuffle = true;
+  bool bfloat16 = false;  // Forward and loss under autocast.
   std::string model;
   std::string modelOptions;
   std::string optimizer;
@@ -40,6 +41,7 @@ struct Manifest {
   int workers = 1;
   std::string collaVersion;
   std::string torchVersion;
+  std::string data;                          // What was trained on, in words.
   std::string time;                          // Of the save, such as "2026-01-31T12:00:00Z".
   std::map<std::string, std::string> extra;  // Whatever else the writer wants to find again.
   // Set by Directory::save.
@@ -57,7 +59,8 @@ struct Difference {
   std::string a;
   std::string b;
 };
-// Those that decide the bits: seed, slices and threads first, then batch, order, model, optimizer.
+// Those that decide the bits: seed, slices and threads first, then batch, order, bfloat16, model,
+// optimizer.
 // Training that goes on from a checkpoint with another value is not the same training.
 std::vector<Difference> differences(const Manifest& a, const Manifest& b);
 

@@ -95,6 +95,8 @@ std::string table(const Inspection& inspection) {
     add("slices", m.slices);
     add("threads", m.threads);
     add("global batch", fmt::format("{}{}", m.globalBatch, m.shuffle ? "" : ", natural order"));
+    if (m.bfloat16) add("computed in", "bfloat16");
+    if (!m.data.empty()) add("data", m.data);
     add("written by", fmt::format("{} workers, strategy {}", m.workers, m.strategy));
     add("versions", fmt::format("colla {}, torch {}", m.collaVersion, m.torchVersion));
     add("time", m.time);

@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <string_view>
 #include <utility>
 
 namespace colla::checkpoint {
@@ -121,8 +123,24 @@ Status Saver::write() {
                                    {snapshot_.parameters, snapshot_.buffers, snapshot_.optimizer}));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   // Also if an old one cannot be removed: this one is there.
-  if (options_.afterSave) options_.afterSave(saved, seconds.count());
+  COLLA_TRY(report(saved, seconds.count()));
   return options_.keep > 0 ? directory_.prune(options_.keep, saved.step) : Status();
+}
+
+// Nobody above would catch what a program's own code throws on this thread.
+Status Saver::report(const Saved& saved, double seconds) const {
+  if (!options_.afterSave) return {};
+  const auto failed = [&](std::string_view why) -> Status {
+    return {StatusCode::kInternal, fmt::format("after the save of step {}: {}", saved.step, why)};
+  };
+  try {
+    options_.afterSave(saved, seconds);
+  } catch (const std::exception& error) {
+    return failed(error.what());
+  } catch (...) {
+    return failed("something was thrown that is no std::exception");
+  }
+  return {};
 }
 
 }  // namespace colla::checkpoint

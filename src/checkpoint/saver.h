@@ -27,7 +27,8 @@ namespace colla::checkpoint {
 struct SaverOptions {
   // Keep that many of the newest checkpoints; 0 for all.
   int keep = 0;
-  // Called after each that is on the disk, with the seconds that it took to write.
+  // Called after each that is on the disk, with the seconds that it took to write. What it throws
+  // is the save's error.
   std::function<void(const Saved& saved, double seconds)> afterSave;
 };
 
@@ -64,6 +65,7 @@ class Saver {
   Status copy(const Manifest& manifest, const Contents& contents);
   void run();
   Status write();
+  Status report(const Saved& saved, double seconds) const;
 
   Directory directory_;  // Of the thread, once it runs.
   const SaverOptions options_;

@@ -73,8 +73,8 @@ Result<Source> Source::open(const std::string& text) {
     COLLA_TRY_ASSIGN(Loaded loaded, Loaded::open(named.path));
     return Source(std::move(loaded));
   }
-  const Directory directory(fs::is_directory(path / "checkpoints", error) ? path / "checkpoints"
-                                                                          : path);
+  const Directory directory(
+      fs::is_directory(path / "checkpoints", error) ? path / "checkpoints" : path, Offer::kName);
   auto loaded = named.step ? directory.load(*named.step) : directory.loadNewest();
   if (!loaded.ok()) return loaded.status();
   return Source(*std::move(loaded));

@@ -48,10 +48,12 @@ Outcome evaluateAll(Replica& replica, Job& job, const SliceMap& map,
 Evaluation evaluateCheckpoint(Job& job, const Task& task, const RunPlan& plan) {
   const auto test = valueOrThrow(task.data(Part::kTest));
   const SliceMap map = valueOrThrow(SliceMap::even(job.slices(), job.size()));
-  Replica replica(job, map, task.model, task.optimizer, {.seed = plan.seed});
+  Replica replica(job, map, task.model, task.optimizer,
+                  {.seed = plan.seed, .bfloat16 = plan.options.bfloat16});
   std::optional<checkpoint::Loaded> loaded;
   if (job.rank() == 0) {
-    const checkpoint::Directory directory(checkpointsOf(plan.options.directory));
+    const checkpoint::Directory directory(checkpointsOf(plan.options.directory),
+                                          checkpoint::Offer::kName);
     loaded.emplace(valueOrThrow(directory.load(plan.resumeStep.value())));
   }
   restoreModel(replica, loaded ? &*loaded : nullptr);

@@ -35,13 +35,14 @@ Flags::Flags(CLI::App& app) {
                  "slices that each worker runs in turn before an update, where --slices is not "
                  "given: gradient accumulation")
       ->group(kHow);
-  app.add_option("--epochs", options_.epochs, "times through the data (1)")->group(kHow);
+  epochsOption_ =
+      app.add_option("--epochs", options_.epochs, "times through the data (1)")->group(kHow);
   app.add_option("--steps", options_.steps, "updates in all, instead of --epochs")->group(kHow);
   app.add_option("--batch,--batch-size", options_.batch, "samples per step over all workers (100)")
       ->group(kHow);
   app.add_option("--batch-per-worker", options_.batchPerWorker, "the same, per worker")
       ->group(kHow);
-  app.add_option("--seed", options_.seed, "of everything random (1)")->group(kHow);
+  app.add_option("--seed", seed_, "of everything random (1)")->group(kHow);
   app.add_flag("--no-shuffle", noShuffle_, "read samples in their natural order")->group(kHow);
   app.add_flag("--bfloat16", options_.bfloat16,
                "forward and loss in bfloat16 where libtorch says so (autocast)")
@@ -126,6 +127,16 @@ Result<TrainOptions> Flags::options(const Config& config) const {
   COLLA_TRY(readServers(config, options));
   if (config.integer("slices") > 0) options.slices = static_cast<int>(config.integer("slices"));
   if (config.integer("threads") > 0) options.threads = static_cast<int>(config.integer("threads"));
+
+  if (options.steps && epochsOption_->count() > 0) {
+    return invalid("give --epochs or --steps, not both");
+  }
+  if (!seed_.empty()) {
+    options.seed = wholeNumber<std::uint64_t>(seed_);
+    if (!options.seed) {
+      return invalid("--seed is \"{}\", but takes a whole number, 0 or more", seed_);
+    }
+  }
 
   if (!schedule_.empty()) {
     COLLA_TRY_ASSIGN(options.schedule, parseSchedule(schedule_));

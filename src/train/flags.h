@@ -36,6 +36,7 @@ class Flags {
   std::string strategy_;
   std::string schedule_;
   std::string resume_;
+  std::string seed_;
   std::string keep_;
   std::string optimizer_;
   std::optional<double> lr_;
@@ -51,6 +52,7 @@ class Flags {
   bool noEvaluation_ = false;
   bool noNanGuard_ = false;
   const CLI::Option* resumeOption_;
+  const CLI::Option* epochsOption_;
 };
 
 }  // namespace colla::train

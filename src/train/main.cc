@@ -31,21 +31,25 @@ int spareOf(const RunPlan& plan) {
   return plan.policy->spare();
 }
 
-// Workers as processes, and servers if they are to `serve`. An exit code if this was the front.
+// Threads of a checkpoint reach the workers as those of a flag do: a launcher would set its own.
+Config withThreads(const Config& config, const RunPlan& plan) {
+  if (plan.threads == 0) return config;
+  return config.with("threads", std::to_string(plan.threads), flagName("threads"));
+}
+
+// Workers as processes, and servers for a training. An exit code if this was the front.
 Result<std::optional<int>> startWorkers(Task& task, const TrainOptions& options,
-                                        const Config& config, bool serve) {
+                                        const Config& config, Purpose purpose) {
   COLLA_TRY_ASSIGN(const job::Place place,
                    job::readEnvironment([](const char* name) { return std::getenv(name); }));
-  COLLA_TRY_ASSIGN(const RunPlan plan,
-                   makePlan(options, place.launcher == "none" ? 0 : place.size, task.batch));
-  COLLA_TRY(checkModel(plan, task));
+  COLLA_TRY_ASSIGN(const RunPlan plan, makePlan(options, place, task, purpose));
   // The others have no processes to start, but their settings take the same way.
-  const bool servers = hasServers(plan.strategy) && serve;
+  const bool servers = hasServers(plan.strategy) && purpose == Purpose::kTrain;
   const bool processes = plan.strategy == Strategy::kAllreduce || hasServers(plan.strategy);
   const launch::StartOptions start{.workers = processes ? plan.workers : 0,
                                    .servers = servers ? serversOf(plan, place) : 0,
                                    .spareWorkers = spareOf(plan),
-                                   .config = config};
+                                   .config = withThreads(config, plan)};
   COLLA_TRY_ASSIGN(const bool front, launch::becomesFront(place, start));
   if (front) task = {};  // It may hold data open, which the front has no use for.
   return launch::startWorkers(start);
@@ -70,7 +74,7 @@ int runProgram(const std::string& program, Task task, const Flags& flags) {
   if (const Status status = flags.applyTo(task.optimizer); !status.ok()) {
     return usageError(program, status.message());
   }
-  const auto front = startWorkers(task, *options, *config, /*serve=*/true);
+  const auto front = startWorkers(task, *options, *config, Purpose::kTrain);
   if (!front.ok()) return failedToStart(program, front.status());
   if (front->has_value()) return **front;
   const auto summary = Trainer(std::move(task)).run(*options);
@@ -83,7 +87,7 @@ int runEvaluation(const std::string& program, Task task, TrainOptions options, c
   options.resume = true;
   if (config.integer("slices") > 0) options.slices = static_cast<int>(config.integer("slices"));
   if (config.integer("threads") > 0) options.threads = static_cast<int>(config.integer("threads"));
-  const auto front = startWorkers(task, options, config, /*serve=*/false);
+  const auto front = startWorkers(task, options, config, Purpose::kEvaluate);
   if (!front.ok()) return failedToStart(program, front.status());
   if (front->has_value()) return **front;
   const auto evaluation = Trainer(std::move(task)).evaluate(options);

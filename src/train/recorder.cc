@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "colla/error.h"
 #include "observe/memory.h"
 
@@ -46,17 +47,16 @@ void Recorder::begin(const observe::Section& section) {
 void Recorder::step(std::int64_t number, std::int64_t done, double start, double end,
                     const Outcome& outcome, const Outcome& mean) {
   samples_ += static_cast<std::int64_t>(outcome.trained);
-  metrics_.clear();
-  append(metrics_, names_, outcome.loss, outcome.metrics);
-  const observe::Step step{.number = number,
-                           .start = start,
-                           .end = end,
-                           .samples = static_cast<std::int64_t>(outcome.trained),
-                           .loss = outcome.loss,
-                           .metrics = observe::Metrics(metrics_).subspan(1)};
-  if (log_) throwIfError(log_->step(step));
-  if (json_) throwIfError(json_->step(step));
-  if (events_) throwIfError(events_->scalars("train/", number, metrics_));
+  stepMetrics_.clear();
+  append(stepMetrics_, names_, outcome.loss, outcome.metrics);
+  step_ = {.number = number,
+           .start = start,
+           .end = end,
+           .samples = static_cast<std::int64_t>(outcome.trained),
+           .loss = outcome.loss,
+           .metrics = observe::Metrics(stepMetrics_).subspan(1)};
+  if (log_) throwIfError(log_->step(step_));
+  if (events_) throwIfError(events_->scalars("train/", number, stepMetrics_));
   if (progress_) {
     metrics_.clear();
     append(metrics_, names_, mean.loss, mean.metrics);
@@ -72,7 +72,22 @@ void Recorder::end(const Outcome& mean, const Outcome* test) {
   progress_->end(metrics_);
 }
 
-void Recorder::evaluation(std::int64_t number, const Outcome& test) {
+void Recorder::endStep() {
+  if (!json_) return;
+  step_.metrics = observe::Metrics(stepMetrics_).subspan(1);
+  throwIfError(json_->step(step_));
+}
+
+void Recorder::evaluation(std::int64_t number, const Outcome& test, bool alone) {
+  const std::size_t before = stepMetrics_.size();
+  append(stepMetrics_, testNames_, test.loss, test.metrics);
+  if (alone) {
+    std::string text;
+    for (const auto& [name, value] : std::span(stepMetrics_).subspan(before)) {
+      text += fmt::format(" - {}: {:.4f}", name, value);
+    }
+    log::info("step {}{}", number, text);
+  }
   if (!events_) return;
   metrics_.clear();
   append(metrics_, names_, test.loss, test.metrics);

@@ -28,9 +28,11 @@ class Recorder {
   // Step `number` (from 1), which is the section's step `done`; `mean` is over the section so far.
   void step(std::int64_t number, std::int64_t done, double start, double end,
             const Outcome& outcome, const Outcome& mean);
+  // After what else was found out about that step: its evaluation.
+  void endStep();
   void end(const Outcome& mean, const Outcome* test);
-  // Of the test set, after step `number`.
-  void evaluation(std::int64_t number, const Outcome& test);
+  // Of the test set, after step `number`. `alone`: end() will not tell it.
+  void evaluation(std::int64_t number, const Outcome& test, bool alone);
   // Before a checkpoint: what was recorded must not be behind it.
   void flush();
   void finish(const Summary& summary);
@@ -45,6 +47,8 @@ class Recorder {
   std::optional<observe::EventWriter> events_;
   std::int64_t samples_ = 0;  // Of the section so far.
   std::vector<observe::Metric> metrics_;
+  observe::Step step_;  // The last one, and its metrics:
+  std::vector<observe::Metric> stepMetrics_;
 };
 
 }  // namespace colla::train

@@ -24,24 +24,28 @@ namespace {
 // Of SliceMetrics: what the model's own metrics come behind.
 enum Number : std::size_t { kSamples, kLoss, kStop, kFirstMetric };
 
-// The graph of one slice under bfloat16, if wanted.
+// The graph of one slice under bfloat16, if wanted. libtorch keeps what it has cast in one place
+// for the whole process, where replicas in threads would clear each other's: a layer used twice
+// would have other bits. So nothing is kept.
 class Autocast {
  public:
-  explicit Autocast(bool on) : on_(on) {
+  explicit Autocast(bool on) : on_(on), cached_(at::autocast::is_autocast_cache_enabled()) {
     if (!on_) return;
+    at::autocast::set_autocast_cache_enabled(false);
     at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
     at::autocast::set_autocast_enabled(at::kCPU, true);
   }
   ~Autocast() {
     if (!on_) return;
     at::autocast::set_autocast_enabled(at::kCPU, false);
-    at::autocast::clear_cache();
+    at::autocast::set_autocast_cache_enabled(cached_);
   }
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
 
  private:
   const bool on_;
+  const bool cached_;
 };
 
 std::int64_t samplesOf(const Batch& batch) { return batch.empty() ? 0 : batch.front().rows(); }
@@ -240,6 +244,7 @@ void Replica::broadcastModel() {
 }
 
 void Replica::start(std::int64_t step, std::span<const checkpoint::TensorView> optimizer) {
+  for (const Parameter& buffer : buffers_) finite_.push_back(allFinite(buffer.tensor));
   if (servers_) servers_->start(step, optimizer);
 }
 
@@ -289,6 +294,7 @@ Outcome Replica::step(std::int64_t step, std::int64_t samples, const NextBatch& 
       runSlice(slice, static_cast<std::uint64_t>(step), batch, weight);
       addBuffers(weight);
     }
+    if (slice == 0) keepFirst();
     numbers_[kStop] = stop ? 1 : 0;
     if (reducer_) {
       reducer_->endSlice();
@@ -432,6 +438,14 @@ void Replica::addBuffers(double weight) {
   }
 }
 
+void Replica::keepFirst() {
+  first_.resize(buffers_.size());
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    const torch::Tensor& tensor = buffers_[i].tensor;
+    if (!tensor.is_floating_point()) first_[i] = tensor.detach().clone();
+  }
+}
+
 void Replica::finishBuffers() {
   const torch::NoGradGuard noGrad;
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
@@ -440,6 +454,7 @@ void Replica::finishBuffers() {
       const torch::Tensor& mean = reducer_->sum(bufferEntries_[i]);
       if (mean.defined()) tensor.copy_(mean);
     } else {
+      if (job_.rank() == 0) tensor.copy_(first_[i]);
       throwIfError(broadcast(job_.world(), memoryOf(tensor, buffers_[i].name), 0));
     }
   }
@@ -451,8 +466,10 @@ std::string Replica::firstNotFinite() const {
       return fmt::format("the gradient of \"{}\"", parameters_[i].name);
     if (!allFinite(parameters_[i].tensor)) return fmt::format("\"{}\"", parameters_[i].name);
   }
-  for (const Parameter& buffer : buffers_) {
-    if (!allFinite(buffer.tensor)) return fmt::format("\"{}\"", buffer.name);
+  for (std::size_t i = 0; i < finite_.size(); ++i) {
+    if (finite_[i] && !allFinite(buffers_[i].tensor)) {
+      return fmt::format("\"{}\"", buffers_[i].name);
+    }
   }
   return {};
 }

@@ -100,7 +100,7 @@ class Replica {
   const std::vector<Parameter>& frozen() const { return frozen_; }
   const std::vector<Parameter>& buffers() const { return buffers_; }
   // The first parameter, gradient or buffer with a number that is not finite; empty if there is
-  // none.
+  // none. A buffer that had one at start() (a mask) does not count, and none does before.
   std::string firstNotFinite() const;
 
  private:
@@ -116,6 +116,7 @@ class Replica {
   void rememberBuffers();
   void restoreBuffers();
   void addBuffers(double weight);
+  void keepFirst();
   void finishBuffers();
   Outcome reduceMetrics();
   Outcome outcomeOf(std::span<const double> sums) const;
@@ -130,6 +131,8 @@ class Replica {
   std::vector<Parameter> frozen_;  // Parameters that need no gradient.
   std::vector<Parameter> buffers_;
   std::vector<torch::Tensor> before_;  // The buffers as they were before the step.
+  std::vector<torch::Tensor> first_;   // Those that can't be summed, as slice 0 left them.
+  std::vector<bool> finite_;           // Those that were when training began.
   std::vector<int> bufferEntries_;     // Their numbers in the reducer; -1 unless floating point.
   std::unique_ptr<Reducer> reducer_;   // For what is not on servers, if anything is,
   std::vector<int> reduced_;           // and which parameters that is.

@@ -40,10 +40,6 @@ Status checkNumbers(const TrainOptions& options) {
       !(options.saveSeconds >= 0)) {
     return invalid("--save-every, --save-seconds, --eval-every and --keep cannot be negative");
   }
-  if (options.bfloat16 && job::cpuFeatures().find("bf16") == std::string::npos) {
-    return invalid("--bfloat16 needs a CPU that computes with it (avx512bf16); this one is {}",
-                   job::cpuFeatures());
-  }
   if (options.resume && options.directory.empty()) {
     return invalid("--resume needs --checkpoint-dir, the directory of the run to go on with");
   }
@@ -83,9 +79,40 @@ Status checkServers(Strategy chosen, const ServerOptions& servers) {
   return {};
 }
 
+// A training goes on as it began. How gradients change parameters may differ: that is worker 0's to
+// tell (session.cc).
+Status checkSame(const checkpoint::Manifest& manifest, const RunPlan& plan) {
+  checkpoint::Manifest now = manifest;
+  now.seed = plan.seed;
+  now.slices = plan.slices;
+  now.threads = plan.threads;
+  now.globalBatch = plan.batch;
+  now.shuffle = plan.options.shuffle;
+  now.bfloat16 = plan.options.bfloat16;
+  const auto found = differences(manifest, now);
+  if (found.empty()) return {};
+  return invalid("cannot resume from step {} in {}: {} was {} and is {}; a run goes on as it began",
+                 manifest.step, plan.options.directory, found[0].name, found[0].a, found[0].b);
+}
+
+// Checkpoints of two runs in one directory would look like those of one.
+Status checkNew(const TrainOptions& options) {
+  if (options.directory.empty() || options.resume) return {};
+  COLLA_TRY_ASSIGN(const auto steps,
+                   checkpoint::Directory(checkpointsOf(options.directory)).list());
+  if (steps.empty() || steps.back() == 0) return {};
+  return invalid(
+      "{} has checkpoints up to step {} of another run: --resume goes on with it, or choose "
+      "another "
+      "--checkpoint-dir",
+      options.directory, steps.back());
+}
+
 // What the run that left the checkpoint was told, where this one was told nothing.
-Status takeOver(const TrainOptions& options, RunPlan& plan) {
-  const checkpoint::Directory directory(checkpointsOf(options.directory));
+Status takeOver(const TrainOptions& options, Purpose purpose, RunPlan& plan) {
+  const checkpoint::Directory directory(
+      checkpointsOf(options.directory),
+      purpose == Purpose::kTrain ? checkpoint::Offer::kResume : checkpoint::Offer::kName);
   std::int64_t step = 0;
   if (options.resumeStep) {
     step = *options.resumeStep;
@@ -100,7 +127,21 @@ Status takeOver(const TrainOptions& options, RunPlan& plan) {
   if (!options.threads) plan.threads = manifest.threads;
   if (!options.seed) plan.seed = manifest.seed;
   if (!options.batch && !options.batchPerWorker) plan.batch = manifest.globalBatch;
-  return {};
+  if (!options.bfloat16) plan.options.bfloat16 = manifest.bfloat16;
+  return purpose == Purpose::kTrain ? checkSame(manifest, plan) : Status();
+}
+
+Status checkTask(const RunPlan& plan, const Task& task) {
+  if (plan.options.scaleRate && std::holds_alternative<TorchOptimizer>(task.optimizer)) {
+    return invalid(
+        "the program chose a torch::optim class, whose rate is its own: --scale-lr needs "
+        "--optimizer");
+  }
+  const std::string model = described(task.name, task.options);
+  if (!plan.resumeStep || plan.model == model) return {};
+  return {StatusCode::kMismatch,
+          fmt::format("the checkpoint of step {} in {} is of the model {}, not of {}",
+                      *plan.resumeStep, plan.options.directory, plan.model, model)};
 }
 
 }  // namespace
@@ -120,8 +161,10 @@ Result<ps::PolicyOptions> policyOf(Strategy strategy, const ServerOptions& serve
 
 std::string checkpointsOf(const std::string& directory) { return directory + "/checkpoints"; }
 
-Result<RunPlan> makePlan(const TrainOptions& options, int workers, std::int64_t batch) {
+Result<RunPlan> makePlan(const TrainOptions& options, const job::Place& place, const Task& task,
+                         Purpose purpose) {
   COLLA_TRY(checkNumbers(options));
+  const int workers = place.launcher == "none" ? 0 : place.size;  // That were started.
   RunPlan plan;
   plan.options = options;
   plan.workers = workers > 0 ? workers : options.workers;
@@ -142,8 +185,15 @@ Result<RunPlan> makePlan(const TrainOptions& options, int workers, std::int64_t 
   plan.threads = options.threads.value_or(0);
   plan.seed = options.seed.value_or(1);
   plan.batch = options.batchPerWorker ? *options.batchPerWorker * plan.workers
-                                      : options.batch.value_or(batch);
-  if (options.resume) COLLA_TRY(takeOver(options, plan));
+                                      : options.batch.value_or(task.batch);
+  if (options.resume) COLLA_TRY(takeOver(options, purpose, plan));
+  COLLA_TRY(checkTask(plan, task));
+  // Where worker 0 is the directory counts, and before the first step nobody has saved there.
+  if (place.role == Role::kWorker && place.rank == 0) COLLA_TRY(checkNew(options));
+  if (plan.options.bfloat16 && job::cpuFeatures().find("bf16") == std::string::npos) {
+    return invalid("--bfloat16 needs a CPU that computes with it (avx512bf16); this one is {}",
+                   job::cpuFeatures());
+  }
   if (plan.workers > plan.slices) {
     return invalid(
         "{} workers can't share {} slices: a worker runs at least one; start fewer "
@@ -151,14 +201,6 @@ Result<RunPlan> makePlan(const TrainOptions& options, int workers, std::int64_t 
         plan.workers, plan.slices);
   }
   return plan;
-}
-
-Status checkModel(const RunPlan& plan, const Task& task) {
-  const std::string model = described(task.name, task.options);
-  if (!plan.resumeStep || plan.model == model) return {};
-  return {StatusCode::kMismatch,
-          fmt::format("the checkpoint of step {} in {} is of the model {}, not of {}",
-                      *plan.resumeStep, plan.options.directory, plan.model, model)};
 }
 
 }  // namespace colla::train

@@ -8,6 +8,7 @@
 
 #include "checkpoint/manifest.h"
 #include "colla/trainer.h"
+#include "job/environment.h"
 #include "ps/policy.h"
 
 namespace colla::train {
@@ -37,11 +38,13 @@ Result<ps::PolicyOptions> policyOf(Strategy strategy, const ServerOptions& serve
 // Where a run directory keeps its checkpoints.
 std::string checkpointsOf(const std::string& directory);
 
-// `workers`: how many a launcher has started; 0 without one. `batch`: the task's.
-// kInvalidArgument, with the flag, for what can't be.
-Result<RunPlan> makePlan(const TrainOptions& options, int workers, std::int64_t batch = 100);
+enum class Purpose { kTrain, kEvaluate };
 
-// kMismatch if the plan resumes from a checkpoint of another model, or of one with other options.
-Status checkModel(const RunPlan& plan, const Task& task);
+// The plan of the process at `place`, and of the front before it starts any. kInvalidArgument, with
+// the flag, for what can't be, among it a training that goes on as another than it began, or one
+// that begins where another has been. kMismatch for a checkpoint of another model, or of one with
+// other options.
+Result<RunPlan> makePlan(const TrainOptions& options, const job::Place& place, const Task& task,
+                         Purpose purpose);
 
 }  // namespace colla::train

@@ -200,14 +200,20 @@ std::span<std::byte* const> Servers::buffersOf(int entry) {
 void Servers::add(int entry, const void* values) {
   const ps::Entry& e = client_->layout().entries()[entry];
   if (e.kind == ps::Kind::kCopy) {
-    for (int i = 0; i < floats_.partials(); ++i) {
-      std::memcpy(buffersOf(entry)[i], values, e.bytes());
-    }
+    keepFirst(entry, values);
   } else {
     (e.type == DataType::kFloat64 ? doubles_ : floats_)
         .add(*slice_, buffersOf(entry), values, e.count());
   }
   hasValue(entry);
+}
+
+// What can't be summed is the first slice's.
+void Servers::keepFirst(int entry, const void* values) {
+  if (*slice_ != range_.begin) return;
+  for (int i = 0; i < floats_.partials(); ++i) {
+    std::memcpy(buffersOf(entry)[i], values, client_->layout().entries()[entry].bytes());
+  }
 }
 
 // A block whose last slice is in leaves at once.
@@ -221,7 +227,9 @@ void Servers::hasValue(int entry) {
 
 void Servers::addZeros(int entry) {
   const ps::Entry& e = client_->layout().entries()[entry];
-  if (e.kind != ps::Kind::kCopy) {
+  if (e.kind == ps::Kind::kCopy) {
+    keepFirst(entry, tensors_.buffers[entry - firstBuffer()].tensor.const_data_ptr());
+  } else {
     (e.type == DataType::kFloat64 ? doubles_ : floats_)
         .addZeros(*slice_, buffersOf(entry), e.count());
   }

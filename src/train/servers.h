@@ -106,6 +106,7 @@ class Servers final : public RowSource {
   void pushTable(int table);
   void add(int entry, const void* values);
   void addZeros(int entry);
+  void keepFirst(int entry, const void* values);
   void hasValue(int entry);
   std::span<std::byte* const> buffersOf(int entry);
   std::string slotName(int entry, int slot) const;

@@ -22,13 +22,18 @@ double secondsSince(SteadyClock::time_point begin) {
   return std::chrono::duration<double>(SteadyClock::now() - begin).count();
 }
 
+Status notFinite(const std::string& what, const std::string& tensor, const std::string& offer) {
+  const std::string where = tensor.empty()
+                                ? "all tensors are finite"
+                                : fmt::format("the first tensor that is not finite is {}", tensor);
+  return {StatusCode::kInvalidArgument,
+          fmt::format("{}; {}: try a lower --lr or --clip-norm{}", what, where, offer)};
+}
+
+std::string notSaved(std::int64_t step) { return fmt::format("step {} is not saved", step); }
+
 // Where training goes by steps and nobody said when to evaluate.
 constexpr std::int64_t kSections = 10;
-
-std::string optimizerText(const Optimizer& optimizer) {
-  const auto* options = std::get_if<OptimizerOptions>(&optimizer);
-  return options != nullptr ? toString(*options) : std::get<TorchOptimizer>(optimizer).text;
-}
 
 // By the slices, where that is wanted.
 Optimizer scaled(Optimizer optimizer, const RunPlan& plan) {
@@ -37,6 +42,26 @@ Optimizer scaled(Optimizer optimizer, const RunPlan& plan) {
     setLearningRate(*options, scaleLearningRate(learningRate(*options), plan.slices));
   }
   return optimizer;
+}
+
+double clipNormOf(const Task& task, const RunPlan& plan) {
+  return plan.options.clipNorm.value_or(task.clipNorm);
+}
+
+Schedule scheduleOf(const Task& task, const RunPlan& plan) {
+  return plan.options.schedule.value_or(task.schedule);
+}
+
+// All that says how gradients change parameters.
+std::string optimizerText(const Task& task, const RunPlan& plan) {
+  const Optimizer optimizer = scaled(task.optimizer, plan);
+  const auto* options = std::get_if<OptimizerOptions>(&optimizer);
+  std::string text =
+      options != nullptr ? toString(*options) : std::get<TorchOptimizer>(optimizer).text;
+  if (clipNormOf(task, plan) > 0) text += fmt::format(", clip-norm {}", clipNormOf(task, plan));
+  const Schedule schedule = scheduleOf(task, plan);
+  if (schedule != Schedule()) text += fmt::format(", lr-schedule {}", toString(schedule));
+  return text;
 }
 
 }  // namespace
@@ -69,7 +94,7 @@ Session::Session(Job& job, const Task& task, const RunPlan& plan)
                  : std::max<std::int64_t>(1, (total_ + kSections - 1) / kSections);
   ReplicaOptions replica;
   replica.seed = plan.seed;
-  replica.clipNorm = options.clipNorm.value_or(task.clipNorm);
+  replica.clipNorm = clipNormOf(task, plan);
   replica.bfloat16 = options.bfloat16;
   replica.sparseAsDense = options.sparseAsDense;
   replica.policy = plan.policy;
@@ -118,22 +143,31 @@ checkpoint::Manifest Session::manifest(std::int64_t step) const {
   manifest.threads = job_.threads();
   manifest.globalBatch = plan_.batch;
   manifest.shuffle = plan_.options.shuffle;
+  manifest.bfloat16 = plan_.options.bfloat16;
   manifest.model = task_.name;
   manifest.modelOptions = task_.options;
-  manifest.optimizer = optimizerText(task_.optimizer);
+  manifest.optimizer = optimizerText(task_, plan_);
+  manifest.data = train_->describe();
   manifest.strategy = toString(plan_.strategy);
   manifest.workers = job_.size();
   manifest.torchVersion = TORCH_VERSION;
   return manifest;
 }
 
-// A new model, or the checkpoint's. Worker 0 reads; the others get it from there, so that one host
-// needs to have it.
+// A new model, or the checkpoint's. Its manifest was read by every process (run_plan.cc), so every
+// host needs to have that; the tensors are read by worker 0, and the others get them from there.
 void Session::start() {
   std::optional<checkpoint::Loaded> loaded;
   if (plan_.resumeStep) {
     if (records()) loaded.emplace(load());
     restoreState(job_.world(), *replica_, loaded ? &*loaded : nullptr);
+    const std::string tensor = plan_.options.nanGuard ? replica_->firstNotFinite() : "";
+    if (!tensor.empty()) {
+      throw Error(StatusCode::kInvalidArgument,
+                  fmt::format("{} of the checkpoint of step {} is not finite: resume from an "
+                              "earlier one, or with --no-nan-guard",
+                              tensor, *plan_.resumeStep));
+    }
     first_ = saved_ = *plan_.resumeStep;
   }
   replica_->start(first_, loaded ? loaded->optimizer() : std::span<const checkpoint::TensorView>());
@@ -143,15 +177,15 @@ void Session::start() {
 checkpoint::Loaded Session::load() const {
   const checkpoint::Directory directory(checkpointsOf(plan_.options.directory));
   checkpoint::Loaded loaded = valueOrThrow(directory.load(*plan_.resumeStep));
-  for (const auto& difference : differences(loaded.manifest(), manifest(*plan_.resumeStep))) {
-    const std::string text =
-        fmt::format("{} was {} and is {}", difference.name, difference.a, difference.b);
-    if (difference.name != "optimizer") {
-      throw Error(
-          StatusCode::kInvalidArgument,
-          fmt::format("cannot resume from {}: {}; a run goes on as it began", loaded.path(), text));
-    }
-    log::warn("resuming with another optimizer: {}", text);
+  const checkpoint::Manifest now = manifest(*plan_.resumeStep);
+  const checkpoint::Manifest& before = loaded.manifest();
+  // What must stay was compared before any worker started (run_plan.cc).
+  for (const auto& difference : differences(before, now)) {
+    log::warn("resuming with another {0}: {0} was {1} and is {2}", difference.name, difference.a,
+              difference.b);
+  }
+  if (!before.data.empty() && before.data != now.data) {
+    log::warn("resuming with other data: it was {} and is {}", before.data, now.data);
   }
   return loaded;
 }
@@ -160,12 +194,21 @@ checkpoint::Loaded Session::load() const {
 void Session::save(std::int64_t step) {
   if (!saver_ || saved_ == step) return;
   if (recorder_) recorder_->flush();
+  const bool guarded = plan_.options.nanGuard;
+  const std::string tensor = guarded ? replica_->firstNotFinite() : "";
+  if (!tensor.empty()) throwIfError(notFinite(notSaved(step), tensor, offer()));
+  Refusal refusal;
   if (Servers* const servers = replica_->servers()) {
     throwIfError(saver_->finish());  // One snapshot at a time.
     step = servers->takeSnapshot();
     if (saved_ == step) return;
+    // Rows of tables that this worker has not looked up are only seen as they are written.
+    const auto refuse = [step, offered = offer()](const std::string& table) {
+      return notFinite(notSaved(step), table, offered);
+    };
+    if (guarded) refusal = refuse;
   }
-  saveState(*saver_, manifest(step), *replica_);
+  saveState(*saver_, manifest(step), *replica_, refusal);
   saved_ = step;
   savedAt_ = SteadyClock::now();
 }
@@ -182,14 +225,13 @@ Outcome Session::evaluate() {
 
 void Session::guard(std::int64_t step, const Outcome& outcome) const {
   if (!plan_.options.nanGuard || std::isfinite(outcome.loss)) return;
-  const std::string tensor = replica_->firstNotFinite();
-  throw Error(
-      StatusCode::kInvalidArgument,
-      fmt::format(
-          "the loss of step {} is {}; {}: try a lower --lr or --clip-norm{}", step, outcome.loss,
-          tensor.empty() ? std::string("all tensors are finite")
-                         : fmt::format("the first tensor that is not finite is {}", tensor),
-          saved_ >= 0 ? fmt::format("; the checkpoint of step {} is from before", saved_) : ""));
+  const std::string what = fmt::format("the loss of step {} is {}", step, outcome.loss);
+  throwIfError(notFinite(what, replica_->firstNotFinite(), offer()));
+}
+
+std::string Session::offer() const {
+  if (saved_ < 0 || (saver_ && !saver_->finish().ok())) return "";
+  return fmt::format("; the checkpoint of step {} is from before", saved_);
 }
 
 observe::Section Session::sectionAt(const Feed& feed, std::int64_t step) const {
@@ -258,7 +300,7 @@ Summary Session::run() {
   if (!plan_.resumeStep) save(0);
   savedAt_ = SteadyClock::now();
   Feed feed = makeFeed();
-  const Schedule schedule = options.schedule.value_or(task_.schedule);
+  const Schedule schedule = scheduleOf(task_, plan_);
   const Replica::NextBatch next = [&] { return feed.next(); };
 
   Summary summary;
@@ -266,10 +308,13 @@ Summary Session::run() {
   std::optional<Outcome> test;
   std::int64_t tested = -1;  // The step that `test` is of.
   std::int64_t step = first_;
-  const auto evaluateNow = [&] {
+  // Where workers don't go in step, worker 0 evaluates for all.
+  const bool evaluates = test_ && (inStep() || records());
+  // `alone`: no line of progress is coming to tell the result.
+  const auto evaluateNow = [&](bool alone) {
     test = evaluate();
     tested = step;
-    if (recorder_) recorder_->evaluation(step, replica_->shown(*test));
+    if (recorder_) recorder_->evaluation(step, replica_->shown(*test), alone);
   };
   const auto begin = SteadyClock::now();
   // The others go on while this worker has nothing left to do: what it saves and tells last is what
@@ -279,6 +324,10 @@ Summary Session::run() {
     if (records()) step = replica_->servers()->waitForOthers();
     summary.seconds = secondsSince(begin);
   };
+  if (done(feed, step)) {
+    if (records()) log::info("step {} was the last one: nothing is left to train", step);
+    if (evaluates) evaluateNow(/*alone=*/true);
+  }
   bool inSection = false;
   while (!done(feed, step) && !summary.interrupted) {
     const double factor = factorAt(schedule, step);
@@ -325,9 +374,8 @@ Summary Session::run() {
     const bool due =
         options.evalEvery > 0 ? before / options.evalEvery != step / options.evalEvery : ends;
     if (last && !summary.interrupted) awaitOthers();
-    // Where workers don't go in step, worker 0 evaluates for all.
-    const bool evaluates = test_ && (inStep() || records());
-    if (evaluates && (due || last) && !summary.interrupted) evaluateNow();
+    if (evaluates && (due || last) && !summary.interrupted) evaluateNow(/*alone=*/!ends);
+    if (recorder_) recorder_->endStep();
     if (ends) {
       if (recorder_) {
         const std::optional<Outcome> fresh =

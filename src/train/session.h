@@ -46,6 +46,8 @@ class Session {
   bool saveIsDue(std::int64_t before, std::int64_t step) const;
   Outcome evaluate();
   void guard(std::int64_t step, const Outcome& outcome) const;
+  // The checkpoint to go back to, in words; empty if there is none on the disk.
+  std::string offer() const;
   observe::Section sectionAt(const Feed& feed, std::int64_t step) const;
   bool endsSection(const Feed& feed, std::int64_t before, std::int64_t step) const;
   bool done(const Feed& feed, std::int64_t step) const;
@@ -65,7 +67,7 @@ class Session {
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<checkpoint::Saver> saver_;
   std::int64_t first_ = 0;
-  std::int64_t saved_ = -1;  // Step of the newest checkpoint.
+  std::int64_t saved_ = -1;  // Step of the newest checkpoint, which is finite if that is guarded.
   std::chrono::steady_clock::time_point savedAt_;
 };
 

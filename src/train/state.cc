@@ -1,7 +1,10 @@
 #include "train/state.h"
 
+#include <fmt/format.h>
+
 #include "checkpoint/restore.h"
 #include "colla/error.h"
+#include "ps/finite.h"
 #include "train/shared_views.h"
 #include "train/tensors.h"
 
@@ -22,9 +25,19 @@ void appendTargets(std::vector<checkpoint::Target>& targets, std::span<const Par
   }
 }
 
+// Servers' parameters are of float32 or float64.
+const checkpoint::TensorView* badParameter(std::span<const checkpoint::TensorView> parameters) {
+  for (const checkpoint::TensorView& view : parameters) {
+    const std::size_t count = view.bytes.size() / sizeOf(view.type);
+    if (ps::firstNotFinite(view.bytes.data(), count, view.type)) return &view;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
-void saveState(checkpoint::Saver& saver, const checkpoint::Manifest& manifest, Replica& replica) {
+void saveState(checkpoint::Saver& saver, const checkpoint::Manifest& manifest, Replica& replica,
+               const Refusal& refusal) {
   std::vector<checkpoint::TensorView> parameters;
   std::vector<checkpoint::TensorView> buffers;
   std::vector<checkpoint::TensorView> optimizer;
@@ -36,9 +49,11 @@ void saveState(checkpoint::Saver& saver, const checkpoint::Manifest& manifest, R
   }
   checkpoint::Saver::More more;
   if (Servers* const servers = replica.servers()) {
-    more = [servers, copy = std::make_shared<std::shared_ptr<const Servers::Copy>>()]()
+    more = [servers, refusal, copy = std::make_shared<std::shared_ptr<const Servers::Copy>>()]()
         -> Result<checkpoint::Contents> {
       COLLA_TRY_ASSIGN(*copy, servers->readSnapshot());
+      const auto* const bad = refusal ? badParameter((*copy)->parameters) : nullptr;
+      if (bad != nullptr) return refusal(fmt::format("\"{}\"", bad->name));
       return checkpoint::Contents{.parameters = (*copy)->parameters,
                                   .buffers = (*copy)->buffers,
                                   .optimizer = (*copy)->optimizer};

@@ -1,6 +1,9 @@
 // A replica as a checkpoint, and back.
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "checkpoint/loaded.h"
 #include "checkpoint/saver.h"
 #include "colla/group.h"
@@ -8,8 +11,13 @@
 
 namespace colla::train {
 
-// Starts to save; the replica may go on when it returns. Throws colla::Error.
-void saveState(checkpoint::Saver& saver, const checkpoint::Manifest& manifest, Replica& replica);
+// What a save ends with instead of a checkpoint when a tensor with this name is not finite.
+using Refusal = std::function<Status(const std::string& tensor)>;
+
+// Starts to save; the replica may go on when it returns. With a `refusal`, what servers hold is
+// looked through before it is written. Throws colla::Error.
+void saveState(checkpoint::Saver& saver, const checkpoint::Manifest& manifest, Replica& replica,
+               const Refusal& refusal);
 
 // Everybody's parameters and buffers become what rank 0 has `loaded`; the others give null. Throws
 // colla::Error when the model does not fit.

@@ -53,17 +53,25 @@ auto caught(const Body& body) -> Result<decltype(body())> {
   }
 }
 
-// Worker 0 says for all what the bits depend on.
-void announce(const Task& task, const train::RunPlan& plan, const Job& job) {
+// What the bits depend on, for worker 0 to say.
+std::string settingsOf(const train::RunPlan& plan, const Job& job) {
   const std::string servers = job.servers() == 0 ? ""
                                                  : fmt::format(", {} server{}", job.servers(),
                                                                job.servers() == 1 ? "" : "s");
-  log::info(
-      "{}: strategy {}, {} worker{}{}, {} slice{}, seed {}, {} thread{} per slice, batch {}{}",
-      task.name, toString(plan.strategy), job.size(), job.size() == 1 ? "" : "s", servers,
-      job.slices(), job.slices() == 1 ? "" : "s", plan.seed, job.threads(),
-      job.threads() == 1 ? "" : "s", plan.batch,
-      plan.resumeStep ? fmt::format(", resuming from step {}", *plan.resumeStep) : "");
+  return fmt::format(
+      "strategy {}, {} worker{}{}, {} slice{}, seed {}, {} thread{} per slice, batch {}{}",
+      toString(plan.strategy), job.size(), job.size() == 1 ? "" : "s", servers, job.slices(),
+      job.slices() == 1 ? "" : "s", plan.seed, job.threads(), job.threads() == 1 ? "" : "s",
+      plan.batch, plan.options.bfloat16 ? ", bfloat16" : "");
+}
+
+void announceTraining(const Task& task, const train::RunPlan& plan, const Job& job) {
+  log::info("{}: {}{}", task.name, settingsOf(plan, job),
+            plan.resumeStep ? fmt::format(", resuming from step {}", *plan.resumeStep) : "");
+}
+
+void announceEvaluation(const Task& task, const train::RunPlan& plan, const Job& job) {
+  log::info("{}: evaluating step {}: {}", task.name, *plan.resumeStep, settingsOf(plan, job));
 }
 
 // A process that is a server: it trains nothing, and ends with the workers.
@@ -120,12 +128,11 @@ auto runWorkers(const train::RunPlan& plan, const Work& work)
   return caught([&] { return work(*job); });
 }
 
-Result<train::RunPlan> planFor(const Task& task, const TrainOptions& options) {
+Result<train::RunPlan> planFor(const Task& task, const TrainOptions& options,
+                               train::Purpose purpose) {
   COLLA_TRY_ASSIGN(const job::Place place,
                    job::readEnvironment([](const char* name) { return std::getenv(name); }));
-  COLLA_TRY_ASSIGN(train::RunPlan plan,
-                   train::makePlan(options, place.launcher == "none" ? 0 : place.size, task.batch));
-  COLLA_TRY(train::checkModel(plan, task));
+  COLLA_TRY_ASSIGN(train::RunPlan plan, train::makePlan(options, place, task, purpose));
   COLLA_TRY_ASSIGN(const Config config, Config::fromEnvironment());
   plan.chooseRoutes = plan.strategy == Strategy::kHybrid && config.text("hybrid") == "auto";
   const bool launched = place.launcher != "none";
@@ -169,11 +176,11 @@ Trainer::Trainer(Task task) : task_(std::move(task)) {}
 Trainer::~Trainer() = default;
 
 Result<Summary> Trainer::run(const TrainOptions& options) {
-  COLLA_TRY_ASSIGN(const train::RunPlan plan, planFor(task_, options));
+  COLLA_TRY_ASSIGN(const train::RunPlan plan, planFor(task_, options, train::Purpose::kTrain));
   const train::Interrupt interrupt;
   return runWorkers(plan, [&](Job& job) {
     if (job.role() == Role::kServer) return serveWorkers(job);
-    if (job.rank() == 0) announce(task_, plan, job);
+    if (job.rank() == 0) announceTraining(task_, plan, job);
     return train::Session(job, task_, plan).run();
   });
 }
@@ -186,8 +193,11 @@ Result<Evaluation> Trainer::evaluate(const TrainOptions& options) {
     resumed.strategy.reset();
     resumed.servers = {};
   }
-  COLLA_TRY_ASSIGN(const train::RunPlan plan, planFor(task_, resumed));
-  return runWorkers(plan, [&](Job& job) { return train::evaluateCheckpoint(job, task_, plan); });
+  COLLA_TRY_ASSIGN(const train::RunPlan plan, planFor(task_, resumed, train::Purpose::kEvaluate));
+  return runWorkers(plan, [&](Job& job) {
+    if (job.rank() == 0) announceEvaluation(task_, plan, job);
+    return train::evaluateCheckpoint(job, task_, plan);
+  });
 }
 
 int Trainer::main(int argc, char** argv) {

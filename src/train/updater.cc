@@ -193,6 +193,11 @@ class TorchUpdater final : public Updater {
       names_.push_back(parameter.name);
     }
     optimizer_ = optimizer.make(std::move(tensors));
+    if (dynamic_cast<const torch::optim::LBFGS*>(optimizer_.get()) != nullptr) {
+      throw Error(StatusCode::kUnsupported,
+                  "torch::optim::LBFGS computes the loss again in each step, by a closure, and "
+                  "there is none here: choose another optimizer");
+    }
     for (auto& group : optimizer_->param_groups()) rates_.push_back(group.options().get_lr());
   }
 

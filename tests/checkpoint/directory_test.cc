@@ -9,6 +9,7 @@
 #include <sys/mount.h>
 
 #include "checkpoint/fixture.h"
+#include "checkpoint/source.h"
 
 namespace colla::checkpoint {
 namespace {
@@ -76,6 +77,20 @@ TEST_F(DirectoryTest, PruneKeepsTheNewestOfThisRun) {
   EXPECT_THAT(stepsIn(directory), ElementsAre(3, 4, 9));  // 9 is of a run that this one is not.
   EXPECT_THAT(namesIn(path("c")),
               ElementsAre(".lock", "step-00000003", "step-00000004", "step-00000009"));
+}
+
+// Those who look at a run name another step of it; its folder of checkpoints they need not know.
+TEST_F(DirectoryTest, OffersWhatTheReaderCanTake) {
+  Directory directory(path("run/checkpoints"));
+  for (const std::int64_t step : {1, 2}) save(directory, step);
+  writeText(path("run/checkpoints/step-00000002/manifest.json"), "{}");
+  EXPECT_THAT(std::string(directory.load(2).status().message()), HasSubstr("with --resume 1"));
+  const Directory named(path("run/checkpoints"), Offer::kName);
+  const std::string offer = "; step-00000001 is whole: take it as " + path("run@1");
+  EXPECT_THAT(std::string(named.load(2).status().message()), HasSubstr(offer));
+  EXPECT_THAT(std::string(named.manifest(2).status().message()), HasSubstr(offer));
+  EXPECT_THAT(std::string(Source::open(path("run")).status().message()), HasSubstr(offer));
+  EXPECT_TRUE(Source::open(path("run@1")).ok());
 }
 
 TEST_F(DirectoryTest, DamageIsNamedAndTheNewestWholeOneOffered) {
@@ -262,7 +277,8 @@ TEST_F(DirectoryTest, AFullDiskIsAClearErrorAndLosesNothing) {
                   AllOf(HasSubstr("step 2 was not saved"), HasSubstr(path("disk/c")),
                         HasSubstr(large ? "/model.safetensors: No space left"
                                         : "/optimizer.safetensors: No space left"),
-                        HasSubstr("free some space")));
+                        HasSubstr("free some space"),
+                        HasSubstr("; step-00000001 is whole: resume from it with --resume 1")));
       EXPECT_THAT(namesIn(path("disk/c")), ElementsAre(".lock", "step-00000001"));
     }
     EXPECT_TRUE(directory.loadNewest().ok());

@@ -1,9 +1,13 @@
 #include "checkpoint/manifest.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <span>
+
+#include "base/crc32c.h"
 
 namespace colla::checkpoint {
 namespace {
@@ -20,6 +24,7 @@ Manifest example() {
   manifest.threads = 2;
   manifest.globalBatch = 512;
   manifest.shuffle = false;
+  manifest.bfloat16 = true;
   manifest.model = "mlp";
   manifest.modelOptions = "hidden=100,100";
   manifest.optimizer = "adam lr=0.001";
@@ -27,6 +32,7 @@ Manifest example() {
   manifest.workers = 4;
   manifest.collaVersion = "0.1.0";
   manifest.torchVersion = "2.13.0";
+  manifest.data = "mnist: 60000 samples";
   manifest.time = "2026-01-31T12:00:00Z";
   manifest.extra = {{"data", "mnist"}, {"note", "ü\n\""}};
   manifest.buffers = {"bn.running_mean"};
@@ -47,6 +53,8 @@ TEST(Manifest, SurvivesTheFile) {
   EXPECT_EQ(parsed->seed, manifest.seed);
   EXPECT_EQ(parsed->samples, 1234);
   EXPECT_FALSE(parsed->shuffle);
+  EXPECT_TRUE(parsed->bfloat16);
+  EXPECT_EQ(parsed->data, manifest.data);
   EXPECT_EQ(parsed->extra, manifest.extra);
   EXPECT_EQ(parsed->buffers, manifest.buffers);
   ASSERT_EQ(parsed->files.size(), 2U);
@@ -75,6 +83,17 @@ TEST(Manifest, AnyDamageIsSeen) {
 TEST(Manifest, LayoutDoesNotMatter) {
   const auto value = nlohmann::json::parse(encodeManifest(example()));
   EXPECT_TRUE(parseManifest(value.dump()).ok());
+}
+
+TEST(Manifest, ThoseOfEarlierVersionsLackSome) {
+  auto value = nlohmann::json::parse(encodeManifest(example()));
+  for (const char* name : {"bfloat16", "data", "crc32c"}) value.erase(name);
+  const std::string text = value.dump();
+  value["crc32c"] = fmt::format("{:08x}", crc32c(std::as_bytes(std::span(text))));
+  const auto parsed = parseManifest(value.dump());
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_FALSE(parsed->bfloat16);
+  EXPECT_EQ(parsed->data, "");
 }
 
 TEST(Manifest, RefusesOthers) {
@@ -112,13 +131,15 @@ TEST(Manifest, DifferencesNameBothValuesAndWhatDecidesBitsFirst) {
   b.slices = 2;
   b.threads = 1;
   b.globalBatch = 100;
+  b.bfloat16 = false;
   const auto found = differences(a, b);
-  ASSERT_EQ(found.size(), 4U);
+  ASSERT_EQ(found.size(), 5U);
   EXPECT_EQ(found[0].name, "seed");
   EXPECT_EQ(found[1].name, "slices");
   EXPECT_EQ(found[1].a, "8");
   EXPECT_EQ(found[1].b, "2");
   EXPECT_EQ(found[2].name, "threads");
+  EXPECT_EQ(found[4].name, "bfloat16");
 }
 
 }  // namespace

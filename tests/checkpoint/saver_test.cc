@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <stdexcept>
 #include <thread>
 
 #include "checkpoint/fixture.h"
@@ -85,6 +86,24 @@ TEST_F(SaverTest, ASecondOneWaitsForTheFirst) {
   }
   ASSERT_TRUE(saver.finish().ok());
   EXPECT_FALSE(together);
+}
+
+// Also one that is no exception as others are. What was saved stays.
+TEST_F(SaverTest, WhatAfterSaveThrowsIsTheSavesError) {
+  Saver saver(Directory(path("c")), {.afterSave = [](const Saved& saved, double) {
+                if (saved.step == 1) throw std::runtime_error("my disk is my own");
+                if (saved.step == 2) throw 2;
+              }});
+  for (const std::int64_t step : {1, 2, 3}) {
+    const Example example(step);
+    ASSERT_TRUE(saver.start(example.manifest, example.contents()).ok());
+    const Status status = saver.finish();
+    EXPECT_EQ(status.ok(), step == 3) << status;
+    if (step == 1) {
+      EXPECT_EQ(status.message(), "after the save of step 1: my disk is my own");
+    }
+    EXPECT_TRUE(Directory(path("c")).load(step).ok());
+  }
 }
 
 TEST_F(SaverTest, AnErrorComesBackOnceAndTheNextCanSucceed) {

@@ -127,10 +127,28 @@ TEST_F(TrainingCommandsTest, EvaluationOfACheckpoint) {
               trained["metrics"]["val_accuracy"].get<double>())
         << way;
   }
+  EXPECT_THAT(colla("eval " + model + "--checkpoint-dir run@x").error,
+              HasSubstr("snn: evaluating step 8: strategy single, 1 worker, 3 slices, seed 1, 1 "
+                        "thread per slice, batch 100"));
   const Outcome first = colla("eval " + model + "--checkpoint-dir run@x@0 --batch 10");
   EXPECT_TRUE(
       matches(first.out, "step 0 - 55 samples - loss: 2\\.[0-9]{4} - accuracy: 0\\.[0-9]{4}\n"))
       << first.out;
+}
+
+// Contract: other data is told; a damaged checkpoint names one that can be evaluated.
+TEST_F(TrainingCommandsTest, OtherDataAndADamagedCheckpoint) {
+  const std::string run = " --checkpoint-dir run";
+  ASSERT_EQ(colla("train snn --data synthetic:mnist:60 --steps 1 --no-eval" + run).exitCode, 0);
+  const Outcome other =
+      colla("train snn --data synthetic:mnist:120 --steps 2 --no-eval --resume" + run);
+  EXPECT_EQ(other.exitCode, 0);
+  EXPECT_THAT(other.error, AllOf(HasSubstr("resuming with other data: it was "),
+                                 HasSubstr("60 samples"), HasSubstr("120 samples")));
+  checkpoint::writeText(path("run/checkpoints/step-00000002/model.safetensors"), "x");
+  const Outcome damaged = colla("eval snn --data synthetic:mnist:60" + run);
+  EXPECT_EQ(damaged.exitCode, 1);
+  EXPECT_THAT(damaged.error, HasSubstr("; step-00000001 is whole: take it as run@1\n"));
 }
 
 TEST_F(TrainingCommandsTest, Models) {

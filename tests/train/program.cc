@@ -42,15 +42,104 @@ struct Conv : torch::nn::Module {
     norm = register_module("norm", torch::nn::BatchNorm2d(4));
     out = register_module("out", torch::nn::Linear(4 * 12 * 12, 10));
     constant = register_buffer("constant", torch::full({7}, 0.1));
+    darkest = register_buffer("darkest", torch::zeros({2}, torch::kInt64));
   }
   torch::Tensor forward(const torch::Tensor& x) {
+    if (is_training()) darkest.copy_(x.flatten(1).sum(1).argmin());
     return out(torch::relu(norm(conv(x.reshape({-1, 1, 28, 28})))).flatten(1));
   }
   torch::nn::Conv2d conv{nullptr};
   torch::nn::BatchNorm2d norm{nullptr};
   torch::nn::Linear out{nullptr};
   torch::Tensor constant;
+  torch::Tensor darkest;  // Depends on the samples, and has no mean.
 };
+
+// A layer used twice.
+struct Twice : torch::nn::Module {
+  Twice() {
+    in = register_module("in", torch::nn::Linear(784, 32));
+    again = register_module("again", torch::nn::Linear(32, 32));
+    out = register_module("out", torch::nn::Linear(32, 10));
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    const torch::Tensor once = torch::relu(again(torch::relu(in(x.flatten(1)))));
+    return out(torch::relu(again(once)));
+  }
+  torch::nn::Linear in{nullptr}, again{nullptr}, out{nullptr};
+};
+
+// An optimizer that neither Colla nor libtorch knows: it goes by the signs of a running mean.
+struct SignsOptions : torch::optim::OptimizerCloneableOptions<SignsOptions> {
+  explicit SignsOptions(double rate = 1e-3) : lr_(rate) {}
+  TORCH_ARG(double, lr);
+
+ public:
+  void serialize(torch::serialize::InputArchive& archive) override {
+    torch::IValue value;
+    archive.read("lr", value);
+    lr_ = value.toDouble();
+  }
+  void serialize(torch::serialize::OutputArchive& archive) const override {
+    archive.write("lr", torch::IValue(lr_));
+  }
+  double get_lr() const override { return lr_; }
+  void set_lr(const double lr) override { lr_ = lr; }
+};
+
+struct SignsState : torch::optim::OptimizerCloneableParamState<SignsState> {
+  torch::Tensor mean;
+  std::int64_t steps = 0;
+  void serialize(torch::serialize::InputArchive& archive) override {
+    torch::IValue value;
+    archive.read("mean", mean);
+    archive.read("steps", value);
+    steps = value.toInt();
+  }
+  void serialize(torch::serialize::OutputArchive& archive) const override {
+    archive.write("mean", mean);
+    archive.write("steps", torch::IValue(steps));
+  }
+};
+
+struct Signs : torch::optim::Optimizer {
+  explicit Signs(std::vector<torch::Tensor> parameters)
+      : Optimizer({torch::optim::OptimizerParamGroup(std::move(parameters))},
+                  std::make_unique<SignsOptions>()) {}
+  torch::Tensor step(LossClosure /*closure*/ = nullptr) override {
+    const torch::NoGradGuard noGrad;
+    for (auto& group : param_groups_) {
+      for (const torch::Tensor& parameter : group.params()) {
+        if (!parameter.grad().defined()) continue;
+        auto& slot = state_[parameter.unsafeGetTensorImpl()];
+        if (!slot) {
+          auto fresh = std::make_unique<SignsState>();
+          fresh->mean = torch::zeros_like(parameter);
+          slot = std::move(fresh);
+        }
+        auto& state = static_cast<SignsState&>(*slot);
+        state.mean.mul_(0.9).add_(parameter.grad(), 0.1);
+        parameter.add_(state.mean.sign(),
+                       -group.options().get_lr() / static_cast<double>(++state.steps));
+      }
+    }
+    return {};
+  }
+  void save(torch::serialize::OutputArchive& archive) const override {
+    torch::optim::serialize<SignsState, SignsOptions>(archive, *this);
+  }
+  void load(torch::serialize::InputArchive& archive) override {
+    torch::optim::serialize<SignsState, SignsOptions>(archive, *this);
+  }
+};
+
+template <typename Class>
+colla::TorchOptimizer torchOptimizer(const std::string& text) {
+  return {[](std::vector<torch::Tensor> parameters) -> std::unique_ptr<torch::optim::Optimizer> {
+            return std::make_unique<Class>(std::move(parameters));
+          },
+          text};
+}
 
 struct Lstm : torch::nn::Module {
   Lstm() {
@@ -89,7 +178,11 @@ struct Table : torch::nn::Module {
 
 class TableModel final : public colla::Model {
  public:
-  explicit TableModel(std::int64_t values) : net_(std::make_shared<Table>(values)) {}
+  explicit TableModel(std::int64_t values, bool alone = false)
+      : net_(std::make_shared<Table>(values)) {
+    if (!alone) return;
+    for (torch::Tensor& parameter : net_->out->parameters()) parameter.set_requires_grad(false);
+  }
   torch::nn::Module& module() override { return *net_; }
   std::vector<std::string> metrics() const override { return {"accuracy"}; }
   std::vector<std::string> rowSparse() const override { return {"table.weight"}; }
@@ -159,6 +252,18 @@ int main(int argc, char** argv) {
   } else if (model == "full-table") {  // A step touches nearly all rows.
     task.model = [] { return std::make_unique<TableModel>(2); };
     task.optimizer = colla::Adam{.lr = 1e-2};
+  } else if (model == "only-table") {  // Nothing else is trained.
+    task.model = [] { return std::make_unique<TableModel>(64, true); };
+    task.optimizer = colla::Sgd{.lr = 0.1};
+  } else if (model == "twice") {
+    task.model = [] { return colla::classifier(std::make_shared<Twice>()); };
+    task.optimizer = colla::Sgd{.lr = 0.05, .momentum = 0.9};
+  } else if (model == "signs") {
+    task.model = [] { return colla::classifier(std::make_shared<Mlp>()); };
+    task.optimizer = torchOptimizer<Signs>("signs lr=0.001");
+  } else if (model == "lbfgs") {
+    task.model = [] { return colla::classifier(std::make_shared<Mlp>()); };
+    task.optimizer = torchOptimizer<torch::optim::LBFGS>("torch LBFGS");
   } else if (model == "poison") {
     task.model = [] { return colla::classifier(std::make_shared<Poison>()); };
   } else if (model == "renorm") {

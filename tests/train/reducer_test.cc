@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "colla/distributed_optimizer.h"
@@ -215,6 +217,47 @@ TEST(ReducerTest, BucketsDoNotChangeBits) {
   ASSERT_EQ(together.size(), 28);
   for (std::size_t i = 0; i < together.size(); ++i)
     EXPECT_TRUE(torch::equal(together[i], apart[i])) << i;
+}
+
+// Contract: a bucket leaves while backward still runs. The parameters stand in an order that
+// backward does not have, so one that is ready first only leaves first once the order was learned.
+TEST(ReducerTest, BucketsLeaveWhileBackwardRunsInTheOrderLearned) {
+  std::atomic<int> seen = 0;
+  runWorkers(2, 2, [&](Job& job) {
+    const torch::Tensor late = parameter({1});  // Backward reaches it last.
+    const torch::Tensor middle = parameter({2});
+    const torch::Tensor early = parameter({3});
+    Reducer reducer(job, mapOf(job), {{"early", early}, {"middle", middle}, {"late", late}},
+                    {.bucketBytes = 1});
+    const auto run = [&](const std::function<void()>& beforeLate) {
+      runStep(job, reducer, [&](int slice) {
+        const torch::Tensor first = late * (slice + 1);
+        first.register_hook([&](const torch::Tensor&) { beforeLate(); });
+        return ((first * middle) * early).sum();
+      });
+    };
+    run([] {});
+    run([] {});  // Buckets are made anew before the second step.
+    EXPECT_EQ(reducer.sum(0).item<float>(), 6);
+    // The memory of the sums, where they stand as soon as a bucket has been reduced.
+    const torch::Tensor sums[] = {reducer.sum(0), reducer.sum(1)};
+    {
+      const torch::NoGradGuard noGrad;
+      late.fill_(10);
+    }
+    run([&] {
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      const auto reduced = [&] {
+        // 10 x 2 x (1 + 2), and 10 x 3 x (1 + 2): both workers' share.
+        return std::atomic_ref(*sums[0].data_ptr<float>()) == 60.0F &&
+               std::atomic_ref(*sums[1].data_ptr<float>()) == 90.0F;
+      };
+      while (!reduced() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+      if (reduced()) ++seen;
+    });
+    EXPECT_EQ(reducer.sum(2).item<float>(), 18);
+  });
+  EXPECT_EQ(seen, 2);
 }
 
 TEST(ReducerTest, AParameterThatChangesShapeIsRefusedByName) {

@@ -24,8 +24,8 @@ std::string stateOf(const std::string& directory, int step) {
   return bytes;
 }
 
-// Dropout and a layer without gradients; BatchNorm and a constant buffer; an LSTM with dropout and
-// an optimizer of torch::optim.
+// Dropout and a layer without gradients; BatchNorm, a constant buffer and one of whole numbers that
+// depends on the samples; an LSTM with dropout and an optimizer of torch::optim.
 class SameBitsTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(SameBitsTest, InEveryStepUnderEveryStrategy) {
@@ -87,6 +87,53 @@ TEST(BucketsTest, SameBitsWithSeveralBucketsAndEmptySlices) {
   EXPECT_EQ(differencesAt(single, train("allreduce", 2), 14), "");
   EXPECT_EQ(differencesAt(single, train("allreduce", 4), 14), "");
   EXPECT_EQ(differencesAt(single, train("mirrored", 3), 14), "");
+}
+
+// Replicas in threads share libtorch's memory of what it has cast, if they let it have one.
+TEST(BFloat16Test, SameBitsWithALayerUsedTwice) {
+  const Scratch scratch;
+  const auto train = [&](const std::string& strategy, int workers) {
+    const std::string directory = scratch.at(strategy + std::to_string(workers));
+    const Ended ended = runProgram(
+        joined(smallRun("twice", directory, {"--steps", "20", "--no-eval", "--bfloat16"}),
+               under(strategy, workers)));
+    return std::pair(directory, ended);
+  };
+  const auto [single, first] = train("single", 1);
+  if (first.err.find("--bfloat16 needs a CPU") != std::string::npos) GTEST_SKIP() << first.err;
+  ASSERT_EQ(first.code, 0) << first.err;
+  const std::vector<std::pair<std::string, int>> others = {
+      {"mirrored", 2}, {"mirrored", 4}, {"allreduce", 2}};
+  for (const auto& [strategy, workers] : others) {
+    const auto [directory, ended] = train(strategy, workers);
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(differencesAt(single, directory, 20), "") << strategy << " " << workers;
+  }
+  // It is not what float32 gives, and a run that began so goes on so.
+  const Ended plain = runProgram(smallRun("twice", scratch.at("plain"), {"--steps", "20"}));
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  EXPECT_NE(differencesAt(single, scratch.at("plain"), 20), "");
+  const Ended other = runProgram(
+      smallRun("twice", scratch.at("plain"), {"--steps", "21", "--resume", "--bfloat16"}));
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("bfloat16 was false and is true"), std::string::npos) << other.err;
+  const Ended more = runProgram(smallRun("twice", single, {"--steps", "21", "--resume"}));
+  EXPECT_EQ(more.code, 0);
+  EXPECT_NE(more.err.find("bfloat16, resuming from step 20"), std::string::npos) << more.err;
+}
+
+// A torch::optim class of the program's own, with state of its own.
+TEST(OwnOptimizerTest, SameBitsAcrossAResumeUnderAnotherStrategy) {
+  const Scratch scratch;
+  const auto run = [&](const std::string& directory, const Words& more) {
+    const Ended ended = runProgram(joined(smallRun("signs", directory, {"--no-eval"}), more));
+    EXPECT_EQ(ended.code, 0) << ended.err;
+  };
+  run(scratch.at("whole"), {"--steps", "6"});
+  run(scratch.at("parts"), joined({"--steps", "3"}, under("mirrored", 2)));
+  EXPECT_NE(stateOf(scratch.at("parts"), 0), stateOf(scratch.at("parts"), 3));
+  run(scratch.at("parts"), joined({"--steps", "6", "--resume"}, under("allreduce", 2)));
+  EXPECT_EQ(differencesAt(scratch.at("whole"), scratch.at("parts"), 6), "");
 }
 
 // Each worker started by itself, the chief last.

@@ -1,8 +1,12 @@
 // A run from the outside: what it prints, keeps and refuses, and how it ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
+#include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -80,23 +84,130 @@ TEST(SessionTest, RefusesToResumeAsSomethingElse) {
     Words words = {model, "--quiet", "--checkpoint-dir", run, "--resume", "--steps", "3"};
     words.insert(words.end(), more.begin(), more.end());
     const Ended ended = runProgram(words);
-    EXPECT_EQ(ended.code, 1) << ended.err;
+    EXPECT_EQ(ended.code, model == "mlp" ? 2 : 1) << ended.err;
+    EXPECT_EQ(std::ranges::count(ended.err, '\n'), 1) << ended.err;
     return ended.err;
   };
-  EXPECT_THAT(resumed("mlp", {"--slices", "2"}),
-              AllOf(HasSubstr("slices"), HasSubstr("4"), HasSubstr("2")));
-  EXPECT_THAT(resumed("mlp", {"--batch", "49"}),
-              AllOf(HasSubstr("batch"), HasSubstr("50"), HasSubstr("49")));
-  EXPECT_THAT(resumed("mlp", {"--seed", "7"}),
-              AllOf(HasSubstr("seed"), HasSubstr("1"), HasSubstr("7")));
-  EXPECT_THAT(resumed("conv", {}), AllOf(HasSubstr("mlp"), HasSubstr("conv")));
+  EXPECT_THAT(resumed("mlp", {"--slices", "2"}), HasSubstr("slices was 4 and is 2"));
+  EXPECT_THAT(resumed("mlp", {"--slices", "2", "--np", "2"}), HasSubstr("slices was 4 and is 2"));
+  EXPECT_THAT(resumed("mlp", {"--batch", "49"}), HasSubstr("global batch was 50 and is 49"));
+  EXPECT_THAT(resumed("mlp", {"--seed", "7"}), HasSubstr("seed was 1 and is 7"));
+  EXPECT_THAT(resumed("mlp", {"--threads", "2", "--np", "2"}), HasSubstr("threads was 1 and is 2"));
+  EXPECT_THAT(resumed("mlp", {"--no-shuffle"}), HasSubstr("shuffle was true and is false"));
+  EXPECT_THAT(resumed("conv", {"--np", "2"}), AllOf(HasSubstr("mlp"), HasSubstr("conv")));
   EXPECT_EQ(stepsIn(run).back(), 2);
   // With nothing said it is what it was.
   const Ended ended =
       runProgram({"mlp", "--quiet", "--checkpoint-dir", run, "--resume", "--steps", "3"});
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("4 slices, seed 1"));
+  EXPECT_THAT(ended.err, Not(HasSubstr("resuming with")));
   EXPECT_EQ(stepsIn(run).back(), 3);
+  // What may differ is told.
+  const Ended other =
+      runProgram({"mlp", "--quiet", "--checkpoint-dir", run, "--resume", "--steps", "4",
+                  "--no-eval", "--clip-norm", "1.5", "--lr-schedule", "step:2:0.5", "--scale-lr"});
+  EXPECT_EQ(other.code, 0) << other.err;
+  EXPECT_THAT(other.err, AllOf(HasSubstr("resuming with another optimizer: optimizer was adam "
+                                         "lr=0.001 "),
+                               HasSubstr("is adam lr=0.004 "), HasSubstr(", clip-norm 1.5, "),
+                               HasSubstr("lr-schedule step:2:0.5")));
+}
+
+// Threads are part of what a run is, and processes that go on with it get them, not a share of the
+// cores.
+TEST(SessionTest, AResumedRunHasTheThreadsThatItHad) {
+  const Scratch scratch;
+  const Words run = {"mlp", "--quiet",          "--no-eval",      "--slices",
+                     "2",   "--checkpoint-dir", scratch.at("run")};
+  ASSERT_EQ(runProgram(joined(run, {"--steps", "1", "--threads", "3"})).code, 0);
+  const Ended ended = runProgram(joined(run, {"--steps", "2", "--np", "2", "--resume"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("2 workers, 2 slices, seed 1, 3 threads per slice"));
+}
+
+TEST(SessionTest, ANewRunDoesNotMixWithAnother) {
+  const Scratch scratch;
+  const std::string run = scratch.at("run");
+  ASSERT_EQ(runProgram(smallRun("mlp", run, {"--steps", "2", "--no-eval"})).code, 0);
+  for (const char* workers : {"1", "2"}) {
+    const Ended ended = runProgram(smallRun("mlp", run, {"--steps", "1", "--np", workers}));
+    EXPECT_EQ(ended.code, 2);
+    EXPECT_THAT(ended.err, HasSubstr(run + " has checkpoints up to step 2 of another run: --resume "
+                                           "goes on with it, or choose another --checkpoint-dir"));
+    EXPECT_EQ(std::ranges::count(ended.err, '\n'), 1) << ended.err;
+  }
+  EXPECT_EQ(stepsIn(run), (std::vector<std::int64_t>{0, 2}));
+}
+
+TEST(SessionTest, AFinishedRunSaysSoAndWhatItIsWorth) {
+  const Scratch scratch;
+  const std::string run = scratch.at("run");
+  ASSERT_EQ(runProgram(smallRun("mlp", run, {"--steps", "2"})).code, 0);
+  const Ended ended = runProgram(smallRun("mlp", run, {"--steps", "2", "--resume", "--np", "2"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("step 2 was the last one: nothing is left to train"),
+                               HasSubstr("step 2 - val_loss: ")));
+}
+
+// Also between the ends of epochs, whose lines have theirs.
+TEST(SessionTest, TellsEveryEvaluation) {
+  const Scratch scratch;
+  const std::string json = scratch.at("steps.json");
+  const Ended ended =
+      runProgram({"mlp", "--epochs", "1", "--batch", "50", "--eval-every", "5", "--json", json});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("step 5 - val_loss: "), HasSubstr("step 10 - val_loss: "),
+                               HasSubstr(" - val_accuracy: "), Not(HasSubstr("step 13 - "))));
+  EXPECT_THAT(ended.out, HasSubstr("val_loss"));
+  std::ifstream lines(json);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const bool evaluated = ++number == 5 || number == 10 || number >= 13;
+    EXPECT_EQ(line.find("\"val_accuracy\"") != std::string::npos, evaluated) << line;
+  }
+  EXPECT_EQ(number, 14);
+}
+
+// The loss is of the parameters before the step.
+TEST(SessionTest, SavesNothingThatIsNotFinite) {
+  const Scratch scratch;
+  struct Case {
+    std::string model;
+    Words how;
+    std::string tensor;
+  };
+  const std::vector<Case> cases = {
+      {"mlp", {"--np", "1"}, "\"hidden.weight\""},
+      {"mlp", {"--strategy", "mirrored", "--np", "2"}, "\"hidden.weight\""},
+      {"mlp", {"--strategy", "ps-sync", "--np", "2"}, "\"hidden.weight\""},
+      {"only-table", {"--strategy", "ps-sync", "--np", "2"}, "\"table.weight\""},
+  };
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const std::string run = scratch.at(std::to_string(i));
+    const Words words = {"--steps", "1", "--lr", "1e39", "--no-eval"};
+    const Ended ended = runProgram(smallRun(cases[i].model, run, joined(words, cases[i].how)));
+    EXPECT_EQ(ended.code, 1) << i << ended.err;
+    EXPECT_THAT(ended.err,
+                AllOf(HasSubstr("step 1 is not saved; the first tensor that is not finite is " +
+                                cases[i].tensor),
+                      HasSubstr("the checkpoint of step 0 is from before")));
+    EXPECT_EQ(stepsIn(run), (std::vector<std::int64_t>{0})) << i;
+  }
+  // One that was saved all the same is not gone on from.
+  const std::string run = scratch.at("bad");
+  const Words bad = {"--steps", "1", "--lr", "1e39", "--no-eval", "--no-nan-guard"};
+  ASSERT_EQ(runProgram(smallRun("mlp", run, bad)).code, 0);
+  const Ended ended = runProgram(smallRun("mlp", run, {"--steps", "2", "--resume"}));
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.err, HasSubstr("\"hidden.weight\" of the checkpoint of step 1 is not finite: "
+                                   "resume from an earlier one"));
+}
+
+TEST(SessionTest, LbfgsIsRefusedByName) {
+  const Ended ended = runProgram({"lbfgs", "--steps", "1", "--quiet", "--no-eval"});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.err, HasSubstr("torch::optim::LBFGS computes the loss again in each step"));
 }
 
 TEST(SessionTest, StopsAtALossThatIsNoNumber) {
@@ -140,6 +251,10 @@ TEST(SessionTest, WrongFlagsAreToldInOneLine) {
   EXPECT_THAT(refused({"mlp", "--resume"}), HasSubstr("--checkpoint-dir"));
   EXPECT_THAT(refused({"mlp", "--nonsense"}), HasSubstr("--nonsense"));
   EXPECT_THAT(refused({"mlp", "--lr-schedule", "sawtooth"}), HasSubstr("sawtooth"));
+  EXPECT_THAT(refused({"mlp", "--epochs", "1", "--steps", "2"}),
+              HasSubstr("give --epochs or --steps, not both"));
+  EXPECT_THAT(refused({"mlp", "--seed", "-1"}), HasSubstr("--seed is \"-1\""));
+  EXPECT_THAT(refused({"lstm", "--scale-lr"}), HasSubstr("--scale-lr needs --optimizer"));
 }
 
 TEST(SessionTest, UnderscoresAreDashes) {
@@ -212,6 +327,26 @@ TEST(SessionTest, AKilledWorkerEndsTheRun) {
   EXPECT_THAT(process.err(), HasSubstr("worker 1"));
   EXPECT_TRUE(launch::eventually([&] { return process.gone(); }));
   EXPECT_TRUE(checkpoint::Directory(run + "/checkpoints").loadNewest().ok());
+}
+
+// One checkpoint fits, a second does not. The file system is in a mount namespace of our own.
+TEST(SessionTest, AFullDiskEndsTheRunAndTheLastGoodCheckpointIsOffered) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can mount a small file system";
+  const Scratch scratch;
+  const std::string disk = scratch.at("disk");
+  std::filesystem::create_directory(disk);
+  if (unshare(CLONE_NEWNS) != 0 ||
+      mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=400k") != 0) {
+    GTEST_SKIP() << "cannot mount here: " << std::strerror(errno);
+  }
+  const Ended ended = runProgram(smallRun("mlp", disk + "/run", {"--steps", "2", "--no-eval"}));
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.err,
+              AllOf(HasSubstr("step 2 was not saved"), HasSubstr("No space left"),
+                    HasSubstr("; step-00000000 is whole: resume from it with --resume 0")));
+  EXPECT_EQ(stepsIn(disk + "/run"), (std::vector<std::int64_t>{0}));
+  EXPECT_EQ(umount(disk.c_str()), 0);
 }
 
 }  // namespace

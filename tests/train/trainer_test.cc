@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "job/cpu.h"
 #include "support/scratch.h"
 
 namespace colla {
@@ -75,6 +76,54 @@ TEST(TrainerTest, HooksAreCalledOnWorkerZero) {
     if (workers == 1) losses = hook->losses;
     EXPECT_EQ(hook->losses, losses);  // Every bit of the metrics, too.
   }
+}
+
+// On the thread that saves, where nobody else would catch it.
+TEST(TrainerTest, WhatAHookThrowsAfterASaveEndsTheRun) {
+  struct Thrower : Counter {
+    void afterSave(std::int64_t step, const std::string&) override {
+      if (step == 2) throw std::runtime_error("no room in my cupboard");
+    }
+  };
+  const Scratch scratch;
+  TrainOptions options;
+  options.steps = 3;
+  options.saveEvery = 2;
+  options.evaluate = false;
+  options.directory = scratch.at("run");
+  options.quiet = true;
+  const auto summary = Trainer(taskWith(std::make_shared<Thrower>())).run(options);
+  EXPECT_FALSE(summary.ok());
+  EXPECT_EQ(summary.status().message(), "after the save of step 2: no room in my cupboard");
+}
+
+// A checkpoint is evaluated as it was trained.
+TEST(TrainerTest, BFloat16IsTheCheckpoints) {
+  if (job::cpuFeatures().find("bf16") == std::string::npos) GTEST_SKIP() << "not this CPU";
+  const Scratch scratch;
+  TrainOptions options;
+  options.slices = 2;
+  options.threads = 1;
+  options.steps = 3;
+  options.quiet = true;
+  double losses[2];
+  for (const bool bfloat16 : {false, true}) {
+    options.bfloat16 = bfloat16;
+    options.directory = scratch.at(bfloat16 ? "bfloat16" : "float32");
+    const auto summary = Trainer(taskWith(std::make_shared<Counter>())).run(options);
+    ASSERT_TRUE(summary.ok()) << summary.status();
+    losses[bfloat16 ? 1 : 0] = summary->test->loss;
+    TrainOptions evaluation;
+    evaluation.directory = options.directory;
+    for (const int workers : {1, 2}) {
+      evaluation.workers = workers;
+      evaluation.strategy = workers == 1 ? Strategy::kSingle : Strategy::kMirrored;
+      const auto found = Trainer(taskWith(std::make_shared<Counter>())).evaluate(evaluation);
+      ASSERT_TRUE(found.ok()) << found.status();
+      EXPECT_EQ(found->loss, summary->test->loss) << bfloat16 << workers;
+    }
+  }
+  EXPECT_NE(losses[0], losses[1]);
 }
 
 // An error of the model's own ends all replicas and is the one that is told.
