@@ -54,7 +54,7 @@ Result<Bucket> allocatePrivate(std::size_t bytes) {
 Result<int> slicesOf(const Config& config, const job::Place& place) {
   const auto wanted = config.integer("slices");
   if (wanted == 0) return place.size;
-  if (wanted < place.size || wanted > 1'000'000) {
+  if (wanted < place.size) {
     return {StatusCode::kInvalidArgument,
             fmt::format("{} workers can't share {} slices ({}): a worker runs at least one; start "
                         "with fewer workers or more slices",
@@ -63,26 +63,16 @@ Result<int> slicesOf(const Config& config, const job::Place& place) {
   return static_cast<int>(wanted);
 }
 
-Result<int> threadsOf(const Config& config, const job::Place& place) {
+int threadsOf(const Config& config, const job::Place& place) {
   const auto wanted = config.integer("threads");
-  if (wanted < 0 || wanted > 4096) {
-    return {StatusCode::kInvalidArgument,
-            fmt::format("{} is {}, but must be from 1 to 4096, or 0 for cores / workers",
-                        config.origin("threads"), wanted)};
-  }
   if (wanted > 0) return static_cast<int>(wanted);
   return std::max(1, job::usableCpus() / std::max(1, place.localSize));
 }
 
 // A server's work is to move memory: a few threads can use all that a host's memory can do.
-Result<int> serverThreadsOf(const Config& config, const job::Place& place) {
+int serverThreadsOf(const Config& config, const job::Place& place) {
   constexpr int kEnough = 8;
   const auto wanted = config.integer("server_threads");
-  if (wanted < 0 || wanted > 4096) {
-    return {StatusCode::kInvalidArgument,
-            fmt::format("{} is {}, but must be from 1 to 4096, or 0 for cores / servers",
-                        config.origin("server_threads"), wanted)};
-  }
   if (wanted > 0) return static_cast<int>(wanted);
   return std::clamp(job::usableCpus() / std::max(1, place.localSize), 1, kEnough);
 }
@@ -132,11 +122,11 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions, job::Meetin
                     place.rank, place.servers)};
   }
   COLLA_TRY_ASSIGN(state->slices, slicesOf(config, place));
-  COLLA_TRY_ASSIGN(state->threads, place.role == Role::kServer ? serverThreadsOf(config, place)
-                                                               : threadsOf(config, place));
+  state->threads =
+      place.role == Role::kServer ? serverThreadsOf(config, place) : threadsOf(config, place);
   state->timeout = config.seconds("collective_timeout");
   // Who has libtorch trains.
-  if (!jobOptions.torchVersion.empty()) COLLA_TRY(job::keepFreedMemory(config));
+  if (!jobOptions.torchVersion.empty()) job::keepFreedMemory(config);
   const rendezvous::MemberId id{place.role, place.rank};
   log::setLevel(level);
   if (!place.alone()) {
@@ -186,7 +176,7 @@ Result<std::vector<std::unique_ptr<Job>>> Job::inThreads(int workers,
     return {StatusCode::kInvalidArgument,
             fmt::format("a job has at least one worker, not {}", workers)};
   }
-  if (!jobOptions.torchVersion.empty()) COLLA_TRY(job::keepFreedMemory(config));
+  if (!jobOptions.torchVersion.empty()) job::keepFreedMemory(config);
   log::setLevel(level);
   place.size = place.localSize = workers;
 
@@ -203,7 +193,7 @@ Result<std::vector<std::unique_ptr<Job>>> Job::inThreads(int workers,
     state->place = place;
     state->place.rank = state->place.localRank = options.self = rank;
     COLLA_TRY_ASSIGN(state->slices, slicesOf(config, place));
-    COLLA_TRY_ASSIGN(state->threads, threadsOf(config, place));
+    state->threads = threadsOf(config, place);
     COLLA_TRY_ASSIGN(state->connection.transport, hub.connect(options));
     jobs.push_back(std::unique_ptr<Job>(new Job(std::move(state))));
   }
