@@ -1,6 +1,7 @@
 // Jobs of real processes, with and without a launcher.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 
@@ -99,6 +100,27 @@ TEST(JobTest, WithoutALauncherItIsAJobOfOne) {
   const auto [code, said] = shell("env -i " COLLA_MEMBER " allreduce 3 1000 1000");
   EXPECT_EQ(code, 0) << said;
   EXPECT_THAT(said, HasSubstr("rank 0 of 1"));
+}
+
+// Variables as torchrun sets them; `own` come after them.
+std::string underTorchrun(int rank, const std::string& own) {
+  const std::string number = std::to_string(rank);
+  return "timeout 30 env -i RANK=" + number + " LOCAL_RANK=" + number +
+         " WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29400 "
+         "COLLA_JOB_ID=job-" +
+         std::to_string(getpid()) + " " + own + " " COLLA_MEMBER " barrier 1 0 20000";
+}
+
+// TCP proves nothing without a secret, not even on one host.
+TEST(JobTest, TcpWithoutASecretIsRefused) {
+  for (const char* transport : {"tcp", "tcp-plain"}) {
+    const auto [code, said] = shell(underTorchrun(0, std::string("COLLA_TRANSPORT=") + transport));
+    EXPECT_EQ(code, 1) << said;
+    EXPECT_THAT(said,
+                HasSubstr(std::string("the transport ") + transport +
+                          " needs the job's secret: use `colla run` or set COLLA_SECRET_FILE"));
+    EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
+  }
 }
 
 // Real mpirun, no launcher of ours: never N separate jobs.
