@@ -10,6 +10,7 @@
 #include "job/cluster.h"
 #include "job/store_identity.h"
 #include "rendezvous/membership.h"
+#include "transport/net/address.h"
 
 namespace colla::job {
 namespace {
@@ -18,6 +19,20 @@ using namespace std::chrono_literals;
 using rendezvous::MemberId;
 
 MemberId selfOf(const Place& place) { return {place.role, place.rank}; }
+
+// A host's own name often leads to its loopback interface (127.0.1.1 in Debian's /etc/hosts): the
+// store would wait there for others that can't come.
+Status checkReachable(const Place& place) {
+  if (place.oneHost()) return {};
+  const auto address = transport::net::Address::parse(place.store);
+  if (!address.ok() || !address->isLocal()) return {};  // Connecting tells what is wrong with it.
+  // torch.distributed finds the address by itself: by the interface.
+  return {StatusCode::kInvalidArgument,
+          fmt::format("{} is {} here, which other hosts can't reach: set {}",
+                      place.store.substr(0, place.store.rfind(':')), address->host(),
+                      place.launcher == "torch.distributed" ? "COLLA_INTERFACE=NAME"
+                                                            : "COLLA_STORE=ADDRESS:PORT")};
+}
 
 Result<std::unique_ptr<rendezvous::StoreServer>> serve(const Place& place,
                                                        const std::string& secret) {
@@ -75,6 +90,7 @@ Status tellWhoIsWhere(const Place& place, rendezvous::Store& store, Deadline dea
 
 Result<OpenStore> openStore(const Place& place, std::unique_ptr<rendezvous::StoreServer> server,
                             const std::string& secret, Deadline deadline) {
+  COLLA_TRY(checkReachable(place));
   OpenStore open;
   open.server = std::move(server);
   if (place.servesStore && open.server == nullptr) {

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "job/processes.h"
 
@@ -121,6 +123,21 @@ TEST(JobTest, TcpWithoutASecretIsRefused) {
                           " needs the job's secret: use `colla run` or set COLLA_SECRET_FILE"));
     EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
   }
+}
+
+// As on Debian, where a host's own name is 127.0.1.1.
+TEST(JobTest, AStoreThatOtherHostsCantReachIsRefused) {
+  const std::string secret = ::testing::TempDir() + "job-secret-" + std::to_string(getpid());
+  std::ofstream(secret) << std::string(44, 's');
+  std::filesystem::permissions(secret, std::filesystem::perms::owner_read);
+  const auto [code, said] = shell(
+      underTorchrun(0, "LOCAL_WORLD_SIZE=1 COLLA_START_TIMEOUT=30 COLLA_SECRET_FILE=" + secret));
+  std::filesystem::remove(secret);
+  EXPECT_EQ(code, 1) << said;
+  EXPECT_THAT(
+      said, AllOf(HasSubstr("localhost is "), HasSubstr(" here, which other hosts can't reach: set "
+                                                        "COLLA_STORE=ADDRESS:PORT")));
+  EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
 }
 
 // Real mpirun, no launcher of ours: never N separate jobs.
