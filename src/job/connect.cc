@@ -91,14 +91,13 @@ Result<Connection> connect(const Config& config, const Place& place, Wire wire,
   }
   self.addresses.emplace(key(wire), listener->address());
 
-  // All would say the same while they wait: the first worker speaks for them, unless somebody sits
-  // in front of each.
-  const bool speaks = (place.role == Role::kWorker && place.rank == 0) || place.launcher == kLists;
+  rendezvous::JoinReportOptions report;
+  report.everybody = place.launcher == kLists;  // Somebody may sit in front of each.
   Connection connection;
   COLLA_TRY_ASSIGN(connection.membership,
-                   rendezvous::join(store, place.epoch, self, {place.size, place.servers}, deadline,
-                                    speaks ? [](const std::string& text) { log::info("{}", text); }
-                                           : std::function<void(const std::string&)>()));
+                   rendezvous::join(
+                       store, place.epoch, self, {place.size, place.servers}, deadline,
+                       [](const std::string& text) { log::info("{}", text); }, report));
 
   for (const rendezvous::Member& member : connection.membership.members) {
     if (wire == Wire::kShm && member.hostKey != self.hostKey) {

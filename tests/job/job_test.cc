@@ -140,6 +140,15 @@ TEST(JobTest, AStoreThatOtherHostsCantReachIsRefused) {
   EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
 }
 
+TEST(JobTest, WhoWaitsForRank0SaysSo) {
+  const auto [code, said] = shell(underTorchrun(1, "COLLA_START_TIMEOUT=6"));
+  EXPECT_EQ(code, 1) << said;
+  EXPECT_THAT(said, AllOf(HasSubstr("I rank 1 host "),
+                          HasSubstr(": waiting for rank 0, where the "
+                                    "others meet, 5 s\n"),
+                          HasSubstr("rank 0 did not come within 6 s")));
+}
+
 // Real mpirun, no launcher of ours: never N separate jobs.
 TEST(JobTest, UnderMpirunItJoinsItsPeers) {
   const auto [code, said] = shell(
