@@ -214,6 +214,7 @@ Result<std::vector<MemberId>> agreeOnNext(Store& store, std::uint32_t epoch,
                    store.compareSet(fmt::format("epoch/{}/survivors", epoch + 1), std::nullopt,
                                     textOf(writer), deadline));
   if (outcome.set) return std::vector<MemberId>(proposal.begin(), proposal.end());
+  if (!outcome.current) return {StatusCode::kInternal, "the list of survivors is missing"};
   std::vector<MemberId> agreed;
   ByteReader reader = readerOf(*outcome.current);
   while (reader.ok() && reader.remaining() > 0) agreed.push_back(readId(reader));
