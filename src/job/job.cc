@@ -129,9 +129,7 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions, job::Meetin
   if (!jobOptions.torchVersion.empty()) job::keepFreedMemory(config);
   const rendezvous::MemberId id{place.role, place.rank};
   log::setLevel(level);
-  if (!place.alone()) {
-    log::setSpeaker(fmt::format("{} host {}", rendezvous::toString(id), place.host));
-  }
+  log::setSpeaker(fmt::format("{} host {}", rendezvous::toString(id), place.host));
 
   const Deadline deadline = Deadline::after(config.seconds("start_timeout"));
   if (!place.alone()) {
@@ -178,6 +176,8 @@ Result<std::vector<std::unique_ptr<Job>>> Job::inThreads(int workers,
   }
   if (!jobOptions.torchVersion.empty()) job::keepFreedMemory(config);
   log::setLevel(level);
+  log::setSpeaker(workers == 1 ? fmt::format("rank 0 host {}", place.host)
+                               : fmt::format("ranks 0-{} host {}", workers - 1, place.host));
   place.size = place.localSize = workers;
 
   transport::Options options;
