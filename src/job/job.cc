@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <mutex>
 #include <thread>
 
 #include "base/check.h"
@@ -16,6 +17,7 @@
 #include "job/environment.h"
 #include "job/freed_memory.h"
 #include "job/open_store.h"
+#include "job/unknown_variables.h"
 #include "rendezvous/secret.h"
 #include "transport/inproc/transport.h"
 #include "transport/shared_memory.h"
@@ -77,6 +79,15 @@ int serverThreadsOf(const Config& config, const job::Place& place) {
   return std::clamp(job::usableCpus() / std::max(1, place.localSize), 1, kEnough);
 }
 
+// Once, however many jobs a process has.
+void warnOfUnknownVariables() {
+  static std::once_flag told;
+  std::call_once(told, [] {
+    const std::string notice = job::unknownVariablesNotice();
+    if (!notice.empty()) log::warn("{}", notice);
+  });
+}
+
 Result<GroupCore::Options> worldOptions(const Config& config, const job::Place& place,
                                         const job::Connection& connection) {
   GroupCore::Options options;
@@ -130,6 +141,7 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions, job::Meetin
   const rendezvous::MemberId id{place.role, place.rank};
   log::setLevel(level);
   log::setSpeaker(fmt::format("{} host {}", rendezvous::toString(id), place.host));
+  if (place.role == Role::kWorker && place.rank == 0) warnOfUnknownVariables();
 
   const Deadline deadline = Deadline::after(config.seconds("start_timeout"));
   if (!place.alone()) {
@@ -178,6 +190,7 @@ Result<std::vector<std::unique_ptr<Job>>> Job::inThreads(int workers,
   log::setLevel(level);
   log::setSpeaker(workers == 1 ? fmt::format("rank 0 host {}", place.host)
                                : fmt::format("ranks 0-{} host {}", workers - 1, place.host));
+  warnOfUnknownVariables();
   place.size = place.localSize = workers;
 
   transport::Options options;

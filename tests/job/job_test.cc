@@ -17,6 +17,7 @@ using test::Processes;
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(JobTest, ProcessesMeetOnEveryTransport) {
   for (const char* transport : {"auto", "shm", "tcp", "tcp-plain"}) {
@@ -102,6 +103,19 @@ TEST(JobTest, WithoutALauncherItIsAJobOfOne) {
   const auto [code, said] = shell("env -i " COLLA_MEMBER " allreduce 3 1000 1000");
   EXPECT_EQ(code, 0) << said;
   EXPECT_THAT(said, HasSubstr("rank 0 of 1"));
+}
+
+// A slip of the pen is noticed, once and by whom.
+TEST(JobTest, UnknownVariablesAreOneLine) {
+  const auto [code, said] =
+      shell("env -i COLLA_HOST=a COLLA_TRANPORT=tcp COLLA_SPIN=1 COLLA_SPIN_US=1 " COLLA_MEMBER
+            " allreduce 3 1000 1000");
+  EXPECT_EQ(code, 0) << said;
+  EXPECT_THAT(said, HasSubstr(" W rank 0 host a: COLLA_SPIN, COLLA_TRANPORT are set, but nothing "
+                              "reads them (`colla settings` lists what there is)\n"));
+  Processes job(2, {COLLA_MEMBER, "barrier", "1", "0", "20000"}, {{"COLLA_TRANPORT", "tcp"}});
+  EXPECT_THAT(job.end(0).said, HasSubstr("COLLA_TRANPORT is set, but nothing reads it"));
+  EXPECT_THAT(job.end(1).said, Not(HasSubstr("COLLA_TRANPORT")));
 }
 
 // Variables as torchrun sets them; `own` come after them.
