@@ -140,8 +140,12 @@ TEST(Colla, OverviewVersionAndSettings) {
   CollaProcess version({"--version"});
   EXPECT_EQ(version.wait(), 0);
   EXPECT_THAT(version.out(), AllOf(HasSubstr("colla 0."), HasSubstr("transports:")));
-  CollaProcess settings({"settings"}, {.wrapper = "COLLA_SPIN_US=77 exec \"$@\""});
+  CollaProcess run({"run", "--help"});
+  EXPECT_EQ(run.wait(), 0);
+  EXPECT_THAT(run.out(), AllOf(HasSubstr("126 for"), HasSubstr("127 for")));
+  CollaProcess settings({"settings"}, {.wrapper = "COLLA_SPIN_US=77 COLLA_SPINUS=7 exec \"$@\""});
   EXPECT_EQ(settings.wait(), 0);
+  EXPECT_THAT(settings.err(), HasSubstr("COLLA_SPINUS is set, but nothing reads it"));
   EXPECT_THAT(settings.out(), ::testing::ContainsRegex("spin_us +-1 +77 +COLLA_SPIN_US"));
 }
 
