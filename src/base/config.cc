@@ -9,6 +9,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
+#include <vector>
 
 #include "base/check.h"
 
@@ -17,38 +19,44 @@ namespace {
 
 using enum SettingType;
 
+constexpr std::int64_t kMinute = 60'000'000;  // In microseconds.
+
 // Sorted by name (a test checks it).
 constexpr std::array kSettings = {
     Setting{"algorithm", kText, "auto",
             "allreduce algorithm: auto, shared, flat, direct, halving, tree, ring (another order)",
-            true},
+            true, "auto shared flat direct halving tree ring"},
     Setting{"collective_timeout", kSeconds, "300", "seconds that one collective may take", false},
     Setting{"cycle_us", kInteger, "0",
-            "microseconds that the first named operation waits for others to travel with it",
-            false},
+            "microseconds that the first named operation waits for others to travel with it", false,
+            "", 0, kMinute},
     Setting{"fusion_mb", kInteger, "64",
-            "MiB up to which named allreduces travel together; 0: each by itself", false},
+            "MiB up to which named allreduces travel together; 0: each by itself", false, "", 0,
+            65536},
     Setting{
         "hybrid", kText, "servers",
         "where hybrid's tables go: servers, or auto (to servers or by allreduce, chosen for each "
         "by the rows that the first batch reads)",
-        true},
+        true, "servers auto"},
     Setting{"interface", kText, "",
             "network interface or address to listen on; by default the one that leads to the store",
             false},
     Setting{"keep_memory", kInteger, "1",
             "1: memory that a training step frees is kept for the next one; 0: as glibc likes it",
-            false},
-    Setting{"log", kText, "info", "debug, info, warn, error or off", false},
+            false, "", 0, 1},
+    Setting{"log", kText, "info", "debug, info, warn, error or off", false,
+            "debug info warn error off"},
     Setting{"secret_file", kText, "",
             "file with the job's secret, needed between hosts without `colla run`", false},
     Setting{"server_threads", kInteger, "0",
-            "threads of a parameter server; 0: cores / servers of its host, at most 8", false},
+            "threads of a parameter server; 0: cores / servers of its host, at most 8", false, "",
+            0, 4096},
     Setting{"slices", kInteger, "0",
-            "logical pieces of every global batch; 0: the number of workers at first start", true},
+            "logical pieces of every global batch; 0: the number of workers at first start", true,
+            "", 0, 1'000'000},
     Setting{"spin_us", kInteger, "-1",
-            "microseconds to spin before a wait sleeps; -1: by ranks and cores of this host",
-            false},
+            "microseconds to spin before a wait sleeps; -1: by ranks and cores of this host", false,
+            "", -1, kMinute},
     Setting{"stall_shutdown", kSeconds, "0",
             "seconds after which an operation that some ranks have not come to ends all; 0: never",
             false},
@@ -57,13 +65,16 @@ constexpr std::array kSettings = {
         "seconds after which operations that some ranks have not come to are reported; 0: never",
         false},
     Setting{"start_timeout", kSeconds, "60", "seconds to wait for all processes at start", false},
-    Setting{"tcp_connections", kInteger, "1", "TCP connections per pair of ranks, 1 to 16", true},
+    Setting{"tcp_connections", kInteger, "1", "TCP connections per pair of ranks, 1 to 16", true,
+            "", 1, 16},
     Setting{"threads", kInteger, "0",
-            "threads per worker; 0: cores / ranks of this host. Bits depend on it", true},
+            "threads per worker; 0: cores / ranks of this host. Bits depend on it", true, "", 0,
+            4096},
     Setting{"timeline", kText, "", "file for a trace of named operations, written by rank 0",
             false},
     Setting{"transport", kText, "auto",
-            "auto (shm on one host, tcp between hosts), shm, tcp (encrypted), tcp-plain", true},
+            "auto (shm on one host, tcp between hosts), shm, tcp (encrypted), tcp-plain", true,
+            "auto shm tcp tcp-plain"},
 };
 
 const Setting* find(std::string_view name) {
@@ -72,30 +83,56 @@ const Setting* find(std::string_view name) {
 }
 
 template <typename T>
-bool parses(std::string_view text) {
+std::optional<T> parsed(std::string_view text) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
 }
 
-bool fits(SettingType type, std::string_view text) {
-  switch (type) {
-    case kText:
-      return true;
-    case kInteger:
-      return parses<std::int64_t>(text);
-    case kSeconds:
-      return parses<double>(text) && std::strtod(std::string(text).c_str(), nullptr) >= 0;
+std::vector<std::string_view> wordsOf(std::string_view text) {
+  std::vector<std::string_view> words;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    words.push_back(word);
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+  }
+  return words;
+}
+
+bool fits(const Setting& setting, std::string_view text) {
+  switch (setting.type) {
+    case kText: {
+      const auto choices = wordsOf(setting.choices);
+      return choices.empty() || std::ranges::find(choices, text) != choices.end();
+    }
+    case kInteger: {
+      const auto value = parsed<std::int64_t>(text);
+      return value && *value >= setting.least && *value <= setting.most;
+    }
+    case kSeconds: {
+      const auto value = parsed<double>(text);
+      return value && *value >= 0;
+    }
   }
   return false;
 }
 
-std::string_view wanted(SettingType type) {
-  switch (type) {
-    case kText:
-      return "text";
+// What a setting takes: "auto, shm, tcp or tcp-plain", "a whole number from 1 to 16".
+std::string wanted(const Setting& setting) {
+  switch (setting.type) {
+    case kText: {
+      const auto choices = wordsOf(setting.choices);
+      std::string text;
+      for (std::size_t i = 0; i < choices.size(); ++i) {
+        text += i == 0 ? "" : i + 1 < choices.size() ? ", " : " or ";
+        text += choices[i];
+      }
+      return text;
+    }
     case kInteger:
-      return "a whole number";
+      if (setting.least == 0 && setting.most == 1) return "0 or 1";
+      return fmt::format("a whole number from {} to {}", setting.least, setting.most);
     case kSeconds:
       return "a number of seconds";
   }
@@ -103,17 +140,17 @@ std::string_view wanted(SettingType type) {
 }
 
 Status checkValue(const Setting& setting, std::string_view text, std::string_view origin) {
-  if (fits(setting.type, text)) return {};
+  if (fits(setting, text)) return {};
   return {StatusCode::kInvalidArgument,
-          fmt::format("{} is \"{}\", but takes {}", origin, text, wanted(setting.type))};
+          fmt::format("{} is \"{}\", but takes {}", origin, text, wanted(setting))};
 }
 
-// A TOML scalar as the text that a flag would have had.
-std::string tomlText(const toml::node& node) {
+// A TOML scalar as the text that a flag would have had; nothing if it is neither text nor a number.
+std::optional<std::string> tomlText(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* number = node.as_integer()) return fmt::format("{}", number->get());
   if (const auto* number = node.as_floating_point()) return fmt::format("{}", number->get());
-  return "a value that is no text or number";
+  return std::nullopt;
 }
 
 }  // namespace
@@ -155,10 +192,15 @@ Result<Config> Config::load(const std::map<std::string, std::string>& flags,
                 fmt::format("{} line {}: there is no setting \"{}\" (`colla settings` lists them)",
                             file, node.source().begin.line, key.str())};
       }
-      const std::string origin = fmt::format("{} in {}", setting->name, file);
-      const std::string text = tomlText(node);
-      COLLA_TRY(checkValue(*setting, text, origin));
-      config.values_[std::string(setting->name)] = {text, file};
+      const std::string origin =
+          fmt::format("{} line {}: {}", file, node.source().begin.line, setting->name);
+      const auto text = tomlText(node);
+      if (!text) {
+        return {StatusCode::kInvalidArgument,
+                fmt::format("{} is neither text nor a number", origin)};
+      }
+      COLLA_TRY(checkValue(*setting, *text, origin));
+      config.values_[std::string(setting->name)] = {*text, file};
     }
   }
   for (const Setting& setting : kSettings) {

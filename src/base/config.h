@@ -1,13 +1,15 @@
 // Settings of a job, from three places in this order of strength: command-line flags, the
 // environment (COLLA_NAME), a TOML file (`--config FILE` or COLLA_CONFIG).
 //
-// Every setting stands in one table (settings()), with its default and a line of help: an unknown
-// name is refused, wherever it stands. A Config is immutable after load().
+// Every setting stands in one table (settings()), with its default, the values it takes and a line
+// of help. An unknown name is refused as a flag and in the file; among variables, which may be
+// anybody's, Job::init() warns of it. A Config is immutable after load().
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -26,6 +28,10 @@ struct Setting {
   std::string_view help;
   // Every process of a job must have the same value: part of the configuration's hash.
   bool sharedByJob;
+  std::string_view choices = "";  // kText: the words it takes, blanks between; empty: any text.
+  // kInteger: the numbers it takes.
+  std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();
 };
 
 // All there are, sorted by name.

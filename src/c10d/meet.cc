@@ -138,25 +138,25 @@ Result<Plan> plan(const Config& config, Told told,
   Plan plan;
   plan.jobId = "c10d-" + rendezvous::secretToHex(rendezvous::makeSecret()).substr(0, 32);
   plan.hosts = std::move(told.hosts);
-  if (told.names.size() == 1) {
-    plan.store = job::localStore(plan.jobId);
-    return plan;
-  }
-
   COLLA_TRY_ASSIGN(
       std::string secret,
       rendezvous::loadSecret(secretOfCollaRun().empty() ? nullptr : secretOfCollaRun().c_str(),
                              config.text("secret_file")));
-  if (secret.empty()) {
-    if (config.text("transport") != "tcp-plain") {
-      return {StatusCode::kInvalidArgument,
-              fmt::format("this process group spans {} hosts ({}), and torch's store shares no "
-                          "secret: {}, or say with COLLA_TRANSPORT=tcp-plain that the network "
-                          "between them is trusted",
-                          told.names.size(), fmt::join(told.names, ", "), job::kSecretHint)};
-    }
+  // The user trusts the network, and so torch's store.
+  if (secret.empty() && config.text("transport") == "tcp-plain") {
     secret = rendezvous::makeSecret();
     plan.secretHex = rendezvous::secretToHex(secret);
+  }
+  if (told.names.size() == 1) {
+    plan.store = job::localStore(plan.jobId);
+    return plan;
+  }
+  if (secret.empty()) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("this process group spans {} hosts ({}), and torch's store shares no "
+                        "secret: {}, or say with COLLA_TRANSPORT=tcp-plain that the network "
+                        "between them is trusted",
+                        told.names.size(), fmt::join(told.names, ", "), job::kSecretHint)};
   }
   COLLA_TRY_ASSIGN(const std::string address, ownAddress(config, told.names[1]));
   COLLA_TRY_ASSIGN(server, rendezvous::StoreServer::start({.address = net::withPort(address, 0),

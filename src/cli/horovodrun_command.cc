@@ -144,23 +144,32 @@ int horovodrunCommand(const Arguments& arguments) {
   }
 
   std::map<std::string, std::string> settings;
-  const auto set = [&](const char* name, const std::string& value) {
-    if (!value.empty()) settings[name] = value;
+  std::map<std::string, std::string> typed;  // What the user called them.
+  const auto set = [&](const char* name, const std::string& value, const char* flag) {
+    if (value.empty()) return;
+    settings[name] = value;
+    typed[flagName(name)] = flag;
   };
-  set("interface", interfaces.substr(0, interfaces.find(',')));
-  set("start_timeout", startTimeout);
-  set("timeline", timeline);
-  set("stall_warning", noStallCheck ? "0" : warning);
-  set("stall_shutdown", shutdown);
-  set("fusion_mb", fusion);
-  if (cycle >= 0) set("cycle_us", fmt::format("{:.0f}", cycle * 1000));
-  if (verbose) set("log", "debug");
+  set("interface", interfaces.substr(0, interfaces.find(',')), "--network-interfaces");
+  set("start_timeout", startTimeout, "--start-timeout");
+  set("timeline", timeline, "--timeline-filename");
+  set("stall_warning", noStallCheck ? "0" : warning, "--stall-check-warning-time-seconds");
+  set("stall_shutdown", shutdown, "--stall-check-shutdown-time-seconds");
+  set("fusion_mb", fusion, "--fusion-threshold-mb");
+  if (cycle >= 0) set("cycle_us", fmt::format("{:.0f}", cycle * 1000), "--cycle-time-ms");
+  if (verbose) set("log", "debug", "--verbose");
   if (gloo || mpi) {
     fmt::print(stderr, "{}: {} is not needed: Colla has a transport of its own\n", kHorovodrun,
                gloo ? "--gloo" : "--mpi");
   }
   auto config = Config::fromEnvironment(settings);
-  if (!config.ok()) return usageError(kHorovodrun, config.status().message());
+  if (!config.ok()) {
+    const std::string message(config.status().message());
+    const std::string flag = message.substr(0, message.find(' '));
+    const auto it = typed.find(flag);
+    return usageError(kHorovodrun,
+                      it == typed.end() ? message : it->second + message.substr(flag.size()));
+  }
   options.config = *std::move(config);
   return launch::run(options);
 }

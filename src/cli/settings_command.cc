@@ -5,6 +5,7 @@
 #include "base/command_line.h"
 #include "base/config.h"
 #include "commands.h"
+#include "job/unknown_variables.h"
 
 namespace colla::cli {
 
@@ -28,6 +29,8 @@ int settingsCommand(const Arguments& arguments) {
   }
   fmt::print("\nSet one with a flag ({}), a variable ({}) or in the TOML file of --config.\n",
              flagName("log"), variableName("log"));
+  const std::string notice = job::unknownVariablesNotice();
+  if (!notice.empty()) fmt::print(stderr, "{}: {}\n", app.get_name(), notice);
   return 0;
 }
 

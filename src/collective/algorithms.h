@@ -29,7 +29,7 @@ Status reduceTree(const Reduction& reduction, int root);
 
 Status broadcastMessages(GroupCore::Turn& turn, std::span<std::byte> data, int root,
                          std::uint32_t firstStep = 0);
-Status barrierMessages(GroupCore::Turn& turn);
+Status barrierMessages(GroupCore::Turn& turn, std::uint32_t firstStep = 0);
 
 // Every rank's parts: outgoing[r] goes to rank r, and incoming[r] comes from it; a part at a null
 // address is no message, an empty one elsewhere (see present()) is an empty message. The rank's own

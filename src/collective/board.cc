@@ -25,7 +25,7 @@ Board::Layout::Layout(std::size_t ranks)
     : small(roundUp(sizeof(Header), 64)),
       numbers(small + 2 * kSmall),
       numbersBytes(roundUp((ranks + 1) * sizeof(std::uint64_t), 64)),
-      staging(roundUp(numbers + 2 * numbersBytes, 4096)),
+      staging(roundUp(numbers + 4 * numbersBytes, 4096)),
       total(staging + kStagingBytes) {}
 
 Board::Board(transport::SharedMemory& memory, std::vector<int> members, int rank,
@@ -70,8 +70,16 @@ std::span<std::byte> Board::small(int rank, std::uint64_t sequence) {
   return boards_[rank].subspan(layout_.small + (sequence % 2) * kSmall, kSmall);
 }
 
-std::span<std::uint64_t> Board::numbers(int rank, std::uint64_t sequence) {
-  std::byte* start = boards_[rank].data() + layout_.numbers + (sequence % 2) * layout_.numbersBytes;
+std::span<std::uint64_t> Board::sends(int rank, std::uint64_t sequence) {
+  return numbers(rank, sequence % 2);
+}
+
+std::span<std::uint64_t> Board::expects(int rank, std::uint64_t sequence) {
+  return numbers(rank, 2 + sequence % 2);
+}
+
+std::span<std::uint64_t> Board::numbers(int rank, std::size_t list) {
+  std::byte* start = boards_[rank].data() + layout_.numbers + list * layout_.numbersBytes;
   return {reinterpret_cast<std::uint64_t*>(start), static_cast<std::size_t>(size()) + 1};
 }
 

@@ -58,8 +58,10 @@ class Board {
   // What this rank calls and posts next: to be filled before arrive().
   Post& draft(std::uint64_t sequence, const transport::Call& call);
   std::span<std::byte> small(int rank, std::uint64_t sequence);
-  // One number per rank and one more, for operations whose parts have sizes of their own.
-  std::span<std::uint64_t> numbers(int rank, std::uint64_t sequence);
+  // Where the parts of a rank start, for operations whose parts have sizes of their own: one number
+  // per rank and one more for the end, of what it sends and of what it expects.
+  std::span<std::uint64_t> sends(int rank, std::uint64_t sequence);
+  std::span<std::uint64_t> expects(int rank, std::uint64_t sequence);
 
   // Posts the draft and waits for everybody's; kMismatch when the calls differ.
   Status arrive(std::uint64_t sequence, Deadline deadline);
@@ -106,6 +108,7 @@ class Board {
     explicit Layout(std::size_t ranks);
     std::size_t small, numbers, numbersBytes, staging, total;
   };
+  std::span<std::uint64_t> numbers(int rank, std::size_t list);
 
   Board(transport::SharedMemory& memory, std::vector<int> members, int rank,
         std::vector<std::string> names);

@@ -76,7 +76,10 @@ std::string describe(const transport::Call& call) {
   if (call.operation >= kOperations.size()) return "an unknown operation";
   std::string text(kOperations[call.operation]);
   if (operation == Operation::kRefused || operation == Operation::kBarrier) return text;
-  text += fmt::format(" of {} {}", call.count, toString(static_cast<DataType>(call.type)));
+  text += " of ";
+  // Each pair of ranks has a count of its own.
+  if (operation != Operation::kAlltoallv) text += fmt::format("{} ", call.count);
+  text += toString(static_cast<DataType>(call.type));
   if (reduces(operation)) {
     text += fmt::format(", {}", toString(static_cast<ReduceOp>(call.reduction)));
   }

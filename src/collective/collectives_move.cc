@@ -8,6 +8,7 @@
 #include "colla/collectives.h"
 #include "collective/algorithms.h"
 #include "collective/arguments.h"
+#include "collective/call.h"
 #include "collective/shared.h"
 
 namespace colla {
@@ -31,6 +32,27 @@ std::vector<std::size_t> offsetsOf(std::span<const std::size_t> counts, DataType
   std::partial_sum(counts.begin(), counts.end(), offsets.begin() + 1);
   for (std::size_t& offset : offsets) offset *= sizeOf(type);
   return offsets;
+}
+
+// Whether every rank expects what the others send it. All see all lists, so that all find the same.
+Status compareParts(Turn& turn) {
+  collective::Board& board = *turn.group.board();
+  const auto& options = turn.group.options();
+  for (int from = 0; from < turn.group.size(); ++from) {
+    const auto sends = board.sends(from, turn.sequence);
+    for (int to = 0; to < turn.group.size(); ++to) {
+      const auto expects = board.expects(to, turn.sequence);
+      const std::size_t sent = sends[to + 1] - sends[to];
+      const std::size_t expected = expects[from + 1] - expects[from];
+      if (sent == expected) continue;
+      return {StatusCode::kMismatch,
+              fmt::format("{}: {} sends {} bytes to {}, which expects {}",
+                          collective::describe(turn.call), options.names[from], sent,
+                          options.names[to], expected),
+              options.members[from]};
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -168,11 +190,19 @@ Status alltoallv(Group& group, ConstBuffer data, std::span<const std::size_t> se
   const auto total = [](std::span<const std::size_t> counts) {
     return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   };
+  const auto own = [&](std::span<const std::size_t> counts) {
+    const auto rank = static_cast<std::size_t>(core.rank());
+    return rank < counts.size() ? counts[rank] : 0;
+  };
   const Status refusal =
       first({checkType(data, result), checkCount("sendCounts", sendCounts.size(), core.size()),
              checkCount("recvCounts", recvCounts.size(), core.size()),
              checkCount("data", data.count(), total(sendCounts)),
              checkCount("result", result.count(), total(recvCounts)),
+             own(sendCounts) == own(recvCounts)
+                 ? Status()
+                 : invalid("this rank sends itself {} elements, but expects {}", own(sendCounts),
+                           own(recvCounts)),
              data.count() == 0 || data.data() != result.data()
                  ? Status()
                  : invalid("data and result are the same memory")});
@@ -188,34 +218,27 @@ Status alltoallv(Group& group, ConstBuffer data, std::span<const std::size_t> se
         incoming[rank] =
             present(result.bytes().subspan(recvs[rank], recvs[rank + 1] - recvs[rank]));
       }
-      return collective::exchangeMessages(turn, outgoing, incoming);
+      COLLA_TRY(collective::exchangeMessages(turn, outgoing, incoming));
+      // Who has sent and got all of its own would not hear of others that don't fit, or of a small
+      // message of its own that doesn't.
+      return collective::barrierMessages(turn, /*firstStep=*/1);
     }
     // Everybody posts where its parts start; a reader finds its own by its number.
     collective::Board& board = *core.board();
-    std::ranges::copy(sends, board.numbers(core.rank(), turn.sequence).begin());
-    Status misfit;
-    const Status status = collective::showAll(
+    std::ranges::copy(sends, board.sends(core.rank(), turn.sequence).begin());
+    std::ranges::copy(recvs, board.expects(core.rank(), turn.sequence).begin());
+    return collective::showAll(
         turn, data.bytes(), ~std::size_t{0},
-        [&](int rank) { return board.numbers(rank, turn.sequence)[core.size()]; },
+        [&](int rank) { return board.sends(rank, turn.sequence)[core.size()]; },
         [&](std::size_t begin, std::size_t end, std::span<const std::byte* const> at) {
           for (int rank = 0; rank < core.size(); ++rank) {
-            const auto theirs = board.numbers(rank, turn.sequence);
-            const Range part{theirs[core.rank()], theirs[core.rank() + 1]};
-            const std::size_t wanted = recvs[rank + 1] - recvs[rank];
-            if (part.size() != wanted) {
-              misfit = {StatusCode::kMismatch,
-                        fmt::format("{} sends {} bytes to {}, which expects {}",
-                                    core.options().names[rank], part.size(),
-                                    core.options().names[core.rank()], wanted),
-                        core.options().members[rank]};
-              continue;
-            }
-            const Range seen = within(part.begin, part.end, begin, end);
-            copyBytes(result.data() + recvs[rank] + (seen.begin - part.begin),
+            const auto theirs = board.sends(rank, turn.sequence);
+            const Range seen = within(theirs[core.rank()], theirs[core.rank() + 1], begin, end);
+            copyBytes(result.data() + recvs[rank] + (seen.begin - theirs[core.rank()]),
                       at[rank] + (seen.begin - begin), seen.size());
           }
-        });
-    return first({status, misfit});
+        },
+        [&] { return compareParts(turn); });
   });
 }
 

@@ -67,6 +67,9 @@ Status Messages::explain(const Status& status) {
   if (status.code() == StatusCode::kMismatch) {
     for (const transport::Request* request : pending_) {
       if (request->status().code() != StatusCode::kMismatch) continue;
+      // The same call with other sizes: the transport has said whose.
+      if (request->theirs() == turn_.call)
+        return request->status().withContext(describe(turn_.call));
       return {StatusCode::kMismatch,
               fmt::format("the ranks called different things: {} called {}; {} called {}",
                           options.names[options.rank], describe(turn_.call),

@@ -74,10 +74,10 @@ Status broadcastMessages(GroupCore::Turn& turn, std::span<std::byte> data, int r
   return outgoing.wait();
 }
 
-Status barrierMessages(GroupCore::Turn& turn) {
+Status barrierMessages(GroupCore::Turn& turn, std::uint32_t firstStep) {
   const int self = turn.group.rank();
   const int ranks = turn.group.size();
-  std::uint32_t step = 0;
+  std::uint32_t step = firstStep;
   for (int distance = 1; distance < ranks; distance *= 2, ++step) {
     Messages messages(turn);
     messages.recv((self - distance + ranks) % ranks, step, {});

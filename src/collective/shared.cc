@@ -208,7 +208,8 @@ class SharedAllreduce {
 Status allreduceShared(const Reduction& reduction) { return SharedAllreduce(reduction).run(); }
 
 Status showAll(GroupCore::Turn& turn, std::span<const std::byte> source, std::size_t largest,
-               const std::function<std::size_t(int rank)>& lengthOf, const Consume& consume) {
+               const std::function<std::size_t(int rank)>& lengthOf, const Consume& consume,
+               const std::function<Status()>& agree) {
   Board& board = *turn.group.board();
   const int rank = turn.group.rank();
   const int ranks = turn.group.size();
@@ -221,6 +222,7 @@ Status showAll(GroupCore::Turn& turn, std::span<const std::byte> source, std::si
       copyBytes(board.small(rank, turn.sequence).data(), source.data(), source.size());
     }
     COLLA_TRY(board.arrive(turn.sequence, turn.deadline));
+    if (agree != nullptr) COLLA_TRY(agree());
     for (int each = 0; each < ranks; ++each) {
       if (each != rank) at[each] = board.small(each, turn.sequence).data();
     }
@@ -231,6 +233,7 @@ Status showAll(GroupCore::Turn& turn, std::span<const std::byte> source, std::si
   post.result = {};
   post.inputs[0] = board.memory().find(source);
   COLLA_TRY(board.arrive(turn.sequence, turn.deadline));
+  if (agree != nullptr) COLLA_TRY(agree());
   std::size_t longest = 0;
   bool shared = true;
   for (int each = 0; each < ranks; ++each) {

@@ -19,9 +19,13 @@ Status allreduceShared(const Reduction& reduction);
 // r's source, of which lengthOf(r) bytes exist. lengthOf is called once everybody has arrived; a
 // rank may show nothing. `largest` is a length that no source exceeds, the same on every rank,
 // or ~0 when a rank can't know.
+//
+// agree(), if given, is called once everybody has arrived; an error ends it, which all ranks must
+// find alike.
 using Consume =
     std::function<void(std::size_t begin, std::size_t end, std::span<const std::byte* const> at)>;
 Status showAll(GroupCore::Turn& turn, std::span<const std::byte> source, std::size_t largest,
-               const std::function<std::size_t(int rank)>& lengthOf, const Consume& consume);
+               const std::function<std::size_t(int rank)>& lengthOf, const Consume& consume,
+               const std::function<Status()>& agree = nullptr);
 
 }  // namespace colla::collective

@@ -20,7 +20,7 @@ namespace colla::job {
 enum class Wire { kShm, kTcp, kTcpPlain };
 
 // By the setting `transport`; "auto" is shm on one host and tcp between hosts. kInvalidArgument
-// for an unknown name, or shm between hosts.
+// for shm between hosts.
 Result<Wire> chooseWire(const Config& config, const Place& place);
 
 // How long a wait spins before it sleeps, by the setting `spin_us` or the cores at hand.

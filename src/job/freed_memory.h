@@ -10,6 +10,6 @@ namespace colla::job {
 // blocks back to the kernel in between, and every page of them would cost a fault in every step:
 // has it keep them, unless the setting keep_memory is 0. Counts for the whole process, from then
 // on.
-Status keepFreedMemory(const Config& config);
+void keepFreedMemory(const Config& config);
 
 }  // namespace colla::job

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <mutex>
 #include <thread>
 
 #include "base/check.h"
@@ -17,6 +18,7 @@
 #include "job/environment.h"
 #include "job/freed_memory.h"
 #include "job/open_store.h"
+#include "job/unknown_variables.h"
 #include "rendezvous/secret.h"
 #include "transport/inproc/transport.h"
 #include "transport/shared_memory.h"
@@ -55,7 +57,7 @@ Result<Bucket> allocatePrivate(std::size_t bytes) {
 Result<int> slicesOf(const Config& config, const job::Place& place) {
   const auto wanted = config.integer("slices");
   if (wanted == 0) return place.size;
-  if (wanted < place.size || wanted > 1'000'000) {
+  if (wanted < place.size) {
     return {StatusCode::kInvalidArgument,
             fmt::format("{} workers can't share {} slices ({}): a worker runs at least one; start "
                         "with fewer workers or more slices",
@@ -64,28 +66,27 @@ Result<int> slicesOf(const Config& config, const job::Place& place) {
   return static_cast<int>(wanted);
 }
 
-Result<int> threadsOf(const Config& config, const job::Place& place) {
+int threadsOf(const Config& config, const job::Place& place) {
   const auto wanted = config.integer("threads");
-  if (wanted < 0 || wanted > 4096) {
-    return {StatusCode::kInvalidArgument,
-            fmt::format("{} is {}, but must be from 1 to 4096, or 0 for cores / workers",
-                        config.origin("threads"), wanted)};
-  }
   if (wanted > 0) return static_cast<int>(wanted);
   return std::max(1, job::usableCpus() / std::max(1, place.localSize));
 }
 
 // A server's work is to move memory: a few threads can use all that a host's memory can do.
-Result<int> serverThreadsOf(const Config& config, const job::Place& place) {
+int serverThreadsOf(const Config& config, const job::Place& place) {
   constexpr int kEnough = 8;
   const auto wanted = config.integer("server_threads");
-  if (wanted < 0 || wanted > 4096) {
-    return {StatusCode::kInvalidArgument,
-            fmt::format("{} is {}, but must be from 1 to 4096, or 0 for cores / servers",
-                        config.origin("server_threads"), wanted)};
-  }
   if (wanted > 0) return static_cast<int>(wanted);
   return std::clamp(job::usableCpus() / std::max(1, place.localSize), 1, kEnough);
+}
+
+// Once, however many jobs a process has.
+void warnOfUnknownVariables() {
+  static std::once_flag told;
+  std::call_once(told, [] {
+    const std::string notice = job::unknownVariablesNotice();
+    if (!notice.empty()) log::warn("{}", notice);
+  });
 }
 
 Result<GroupCore::Options> worldOptions(const Config& config, const job::Place& place,
@@ -133,16 +134,15 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions, job::Meetin
                     place.rank, place.servers)};
   }
   COLLA_TRY_ASSIGN(state->slices, slicesOf(config, place));
-  COLLA_TRY_ASSIGN(state->threads, place.role == Role::kServer ? serverThreadsOf(config, place)
-                                                               : threadsOf(config, place));
+  state->threads =
+      place.role == Role::kServer ? serverThreadsOf(config, place) : threadsOf(config, place);
   state->timeout = config.seconds("collective_timeout");
   // Who has libtorch trains.
-  if (!jobOptions.torchVersion.empty()) COLLA_TRY(job::keepFreedMemory(config));
+  if (!jobOptions.torchVersion.empty()) job::keepFreedMemory(config);
   const rendezvous::MemberId id{place.role, place.rank};
   log::setLevel(level);
-  if (!place.alone()) {
-    log::setSpeaker(fmt::format("{} host {}", rendezvous::toString(id), place.host));
-  }
+  log::setSpeaker(fmt::format("{} host {}", rendezvous::toString(id), place.host));
+  if (place.role == Role::kWorker && place.rank == 0) warnOfUnknownVariables();
 
   const Deadline deadline = Deadline::after(config.seconds("start_timeout"));
   if (!place.alone()) {
@@ -187,8 +187,11 @@ Result<std::vector<std::unique_ptr<Job>>> Job::inThreads(int workers,
     return {StatusCode::kInvalidArgument,
             fmt::format("a job has at least one worker, not {}", workers)};
   }
-  if (!jobOptions.torchVersion.empty()) COLLA_TRY(job::keepFreedMemory(config));
+  if (!jobOptions.torchVersion.empty()) job::keepFreedMemory(config);
   log::setLevel(level);
+  log::setSpeaker(workers == 1 ? fmt::format("rank 0 host {}", place.host)
+                               : fmt::format("ranks 0-{} host {}", workers - 1, place.host));
+  warnOfUnknownVariables();
   place.size = place.localSize = workers;
 
   transport::Options options;
@@ -205,7 +208,7 @@ Result<std::vector<std::unique_ptr<Job>>> Job::inThreads(int workers,
     state->place.rank = state->place.localRank = options.self = rank;
     state->timeout = config.seconds("collective_timeout");
     COLLA_TRY_ASSIGN(state->slices, slicesOf(config, place));
-    COLLA_TRY_ASSIGN(state->threads, threadsOf(config, place));
+    state->threads = threadsOf(config, place);
     COLLA_TRY_ASSIGN(state->connection.transport, hub.connect(options));
     jobs.push_back(std::unique_ptr<Job>(new Job(std::move(state))));
   }

@@ -10,6 +10,7 @@
 #include "job/cluster.h"
 #include "job/store_identity.h"
 #include "rendezvous/membership.h"
+#include "transport/net/address.h"
 
 namespace colla::job {
 namespace {
@@ -18,6 +19,27 @@ using namespace std::chrono_literals;
 using rendezvous::MemberId;
 
 MemberId selfOf(const Place& place) { return {place.role, place.rank}; }
+
+// Who serves the store where no launcher does.
+MemberId hostOfStore(const Place& place) {
+  if (place.launcher != kLists) return {Role::kWorker, 0};
+  return place.servers > 0 ? MemberId{Role::kServer, place.servers - 1}
+                           : MemberId{Role::kWorker, place.size - 1};
+}
+
+// A host's own name often leads to its loopback interface (127.0.1.1 in Debian's /etc/hosts): the
+// store would wait there for others that can't come.
+Status checkReachable(const Place& place) {
+  if (place.oneHost()) return {};
+  const auto address = transport::net::Address::parse(place.store);
+  if (!address.ok() || !address->isLocal()) return {};  // Connecting tells what is wrong with it.
+  // torch.distributed finds the address by itself: by the interface.
+  return {StatusCode::kInvalidArgument,
+          fmt::format("{} is {} here, which other hosts can't reach: set {}",
+                      place.store.substr(0, place.store.rfind(':')), address->host(),
+                      place.launcher == "torch.distributed" ? "COLLA_INTERFACE=NAME"
+                                                            : "COLLA_STORE=ADDRESS:PORT")};
+}
 
 Result<std::unique_ptr<rendezvous::StoreServer>> serve(const Place& place,
                                                        const std::string& secret) {
@@ -29,14 +51,16 @@ Result<std::unique_ptr<rendezvous::StoreServer>> serve(const Place& place,
   return addressTaken(place, server.status());
 }
 
-// Nobody started the others together with this process: they may come much later, and those who
-// wait want to know for whom.
+// Who serves the store may come much later than this process, above all where nobody started them
+// together, and those who wait want to know for whom. Before there is a store nobody knows who is
+// there: the first process of each host says it.
 Result<std::unique_ptr<rendezvous::Store>> await(const Place& place,
                                                  const rendezvous::StoreOptions& options,
                                                  Deadline deadline) {
   constexpr auto kPause = 50ms;
-  const MemberId last = place.servers > 0 ? MemberId{Role::kServer, place.servers - 1}
-                                          : MemberId{Role::kWorker, place.size - 1};
+  const bool lists = place.launcher == kLists;
+  const bool speaks = lists || place.localRank == 0 || place.rank == 1;
+  const std::string awaited = rendezvous::toString(hostOfStore(place));
   const TimePoint started = Clock::real().now();
   const rendezvous::JoinReportOptions report;
   Deadline next = Deadline::after(report.first);
@@ -44,17 +68,17 @@ Result<std::unique_ptr<rendezvous::Store>> await(const Place& place,
     auto store = rendezvous::Store::connect(options, deadline.earlier(next));
     const StatusCode code = store.status().code();
     // A host that starts later may have its name later.
-    if (code != StatusCode::kTimeout && code != StatusCode::kNotFound) return store;
+    if (code != StatusCode::kTimeout && (code != StatusCode::kNotFound || !lists)) return store;
     const auto waited =
         std::chrono::round<std::chrono::seconds>(Clock::real().now() - started).count();
     if (deadline.remaining() <= kPause) {
       return {StatusCode::kTimeout,
-              fmt::format("{} did not come within {} s, and the others meet at its address ({}); "
-                          "were all tasks given the same lists?",
-                          rendezvous::toString(last), waited, store.status().message())};
+              fmt::format("{} did not come within {} s, and the others meet at its address ({}){}",
+                          awaited, waited, store.status().message(),
+                          lists ? "; were all tasks given the same lists?" : "")};
     }
     if (next.remaining() <= kPause) {
-      log::info("waiting for {}, where the others meet, {} s", rendezvous::toString(last), waited);
+      if (speaks) log::info("waiting for {}, where the others meet, {} s", awaited, waited);
       next = Deadline::after(report.every);
     }
     std::this_thread::sleep_for(kPause);
@@ -75,6 +99,7 @@ Status tellWhoIsWhere(const Place& place, rendezvous::Store& store, Deadline dea
 
 Result<OpenStore> openStore(const Place& place, std::unique_ptr<rendezvous::StoreServer> server,
                             const std::string& secret, Deadline deadline) {
+  COLLA_TRY(checkReachable(place));
   OpenStore open;
   open.server = std::move(server);
   if (place.servesStore && open.server == nullptr) {
@@ -85,9 +110,9 @@ Result<OpenStore> openStore(const Place& place, std::unique_ptr<rendezvous::Stor
                                          .secret = secret,
                                          .name = rendezvous::toString(selfOf(place)),
                                          .identity = storeIdentity()};
-  COLLA_TRY_ASSIGN(open.store, place.launcher == kLists
-                                   ? await(place, options, deadline)
-                                   : rendezvous::Store::connect(options, deadline));
+  COLLA_TRY_ASSIGN(open.store, place.launcher == "colla"
+                                   ? rendezvous::Store::connect(options, deadline)
+                                   : await(place, options, deadline));
   if (place.servesStore && !place.hosts.empty()) {
     COLLA_TRY(tellWhoIsWhere(place, *open.store, deadline));
   }

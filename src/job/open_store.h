@@ -24,8 +24,9 @@ struct Meeting {
   std::unique_ptr<rendezvous::StoreServer> server = nullptr;
 };
 
-// Waits for whoever serves it; in a job by lists it says now and then for whom. kRefused when
-// somebody else serves it in this process's place.
+// Waits for whoever serves it, and says now and then for whom. kRefused when somebody else serves
+// it in this process's place; kInvalidArgument when a job of several hosts has it on a loopback
+// interface.
 //
 // `server` is the store that this process serves already, if any.
 Result<OpenStore> openStore(const Place& place, std::unique_ptr<rendezvous::StoreServer> server,

@@ -48,14 +48,9 @@ Status checkOptions(const RunOptions& options) {
                     options.spareWorkers, options.workers - 1));
   }
   const auto slices = options.config.integer("slices");
-  if (slices < 0 || (slices > 0 && slices < options.workers)) {
+  if (slices > 0 && slices < options.workers) {
     return invalid(fmt::format("{} is {}, but {} workers need at least as many slices",
                                options.config.origin("slices"), slices, options.workers));
-  }
-  const auto threads = options.config.integer("threads");
-  if (threads < 0 || threads > 4096) {
-    return invalid(fmt::format("{} is {}, but must be from 1 to 4096, or 0 for cores / workers",
-                               options.config.origin("threads"), threads));
   }
   if (options.command.empty()) {
     return invalid("no program given; for example: colla run -np 2 -- ./train");

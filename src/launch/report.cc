@@ -30,6 +30,27 @@ std::string lastLines(const Output& output, std::size_t process) {
   return text;
 }
 
+// What may be behind the error that a process could not be started with.
+std::string_view hintFor(int error) {
+  switch (error) {
+    case ENOENT:
+      return " (or its interpreter is missing)";
+    case EAGAIN:
+      return " (too many processes? see `ulimit -u`)";
+    case EMFILE:
+    case ENFILE:
+      return " (see `ulimit -n`)";
+    default:
+      return "";
+  }
+}
+
+// As shells have them for a program that can't be run; what the machine lacks is a plain failure.
+int exitCodeFor(int error) {
+  if (error == ENOENT) return kExitNotFound;
+  return error == EACCES || error == ENOEXEC ? kExitNotExecutable : kExitFailure;
+}
+
 std::string stillRunning(const Supervisor& supervisor, const Plan& plan) {
   constexpr std::size_t kShown = 8;
   std::string text;
@@ -100,11 +121,10 @@ Report makeReport(const Supervisor& supervisor, const Plan& plan, const RunOptio
               end.killed ? 128 + end.value : end.value};
     }
     case Cause::kNotStarted: {
-      const bool missing = supervisor.value() == ENOENT;
       return {fmt::format("cannot start {} on host {}: {}: {}{}", plan.processes[culprit].name(),
                           plan.host, plan.program, std::strerror(supervisor.value()),
-                          missing ? " (or its interpreter is missing)" : ""),
-              missing ? kExitNotFound : kExitNotExecutable};
+                          hintFor(supervisor.value())),
+              exitCodeFor(supervisor.value())};
     }
     case Cause::kSignal:
       // Worker 0 has said what there is to say.

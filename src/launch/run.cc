@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "base/log.h"
 #include "launch/front.h"
 #include "launch/plan.h"
 #include "launch/report.h"
@@ -108,6 +109,7 @@ int run(const RunOptions& options) {
   output->closeWriters();
   input->closeReader();
 
+  log::setSpeaker(fmt::format("{} host {}", options.name, plan->host));
   // Only now: a process with threads should not fork.
   const auto store = serveStore(*plan);
   if (!store.ok()) return complain(options, store.status(), kExitFailure);

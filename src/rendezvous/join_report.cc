@@ -28,6 +28,8 @@ JoinNews joinNews(TimePoint now, const JoinState& state, const JoinReportOptions
   const TimePoint due =
       state.lastReport ? *state.lastReport + options.every : state.started + options.first;
   if (now < due) return {"", due};
+  const bool spokenFor = !state.present.empty() && *state.present.begin() < state.self;
+  if (spokenFor && !options.everybody) return {"", now + options.every};
   const std::string missing = missingMembers(state, options.named);
   if (missing.empty()) return {"", now + options.every};
   const auto waited = std::chrono::duration_cast<std::chrono::seconds>(now - state.started);

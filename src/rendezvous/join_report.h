@@ -26,6 +26,8 @@ struct JoinReportOptions {
   std::chrono::milliseconds first{5'000};   // Quiet for so long,
   std::chrono::milliseconds every{10'000};  // then a line so often,
   std::size_t named = 8;                    // with at most so many names.
+  // Everybody speaks. Otherwise the first of those that are there does: all would say the same.
+  bool everybody = false;
 };
 
 struct JoinState {
@@ -34,6 +36,7 @@ struct JoinState {
   Expected expected;
   std::set<MemberId> present;
   std::map<MemberId, std::string> hosts;  // Where each should be, as far as it is known.
+  MemberId self{Role::kWorker, 0};        // Who asks.
 };
 
 struct JoinNews {
@@ -41,6 +44,7 @@ struct JoinNews {
   TimePoint nextLook;  // When to ask again.
 };
 
+// `state.present` need not name anybody but the first where that is not this process.
 JoinNews joinNews(TimePoint now, const JoinState& state, const JoinReportOptions& options);
 
 // "rank 3 on host b", "rank 3 on host b, rank 4 and 12 more"; empty when nobody is missing.

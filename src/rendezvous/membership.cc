@@ -76,6 +76,18 @@ Status takePlace(Store& store, std::uint32_t epoch, const Member& self, Deadline
                                   : "one that came first")};
 }
 
+// Whether the first of all is there, who then speaks for the others. Asked before the whole list
+// is, which is long where many wait.
+Result<bool> firstSpeaks(Store& store, std::uint32_t epoch, const JoinState& state,
+                         Deadline deadline) {
+  const MemberId first{Role::kWorker, 0};
+  if (state.self == first) return false;
+  const auto entry = store.get(memberKey(epoch, first), deadline);
+  if (entry.ok()) return true;
+  if (entry.status().code() == StatusCode::kNotFound) return false;
+  return entry.status();
+}
+
 Status lookWhoIsThere(Store& store, std::uint32_t epoch, JoinState& state, Deadline deadline) {
   COLLA_TRY_ASSIGN(const auto entries, store.list(membersPattern(epoch), deadline));
   COLLA_TRY_ASSIGN(const auto members, parseMembers(entries));
@@ -148,6 +160,7 @@ Result<Membership> join(Store& store, std::uint32_t epoch, const Member& self,
   COLLA_TRY(takePlace(store, epoch, self, deadline));
 
   JoinState state;
+  state.self = self.id();
   state.started = std::chrono::steady_clock::now();
   state.expected = expected;
   while (true) {
@@ -171,7 +184,15 @@ Result<Membership> join(Store& store, std::uint32_t epoch, const Member& self,
     }
     if (entries.status().code() != StatusCode::kTimeout) return entries.status();
     if (deadline.expired()) return lateMembers(store, epoch, state);
-    COLLA_TRY(lookWhoIsThere(store, epoch, state, deadline));
+    bool spokenFor = false;
+    if (!options.everybody) {
+      COLLA_TRY_ASSIGN(spokenFor, firstSpeaks(store, epoch, state, deadline));
+    }
+    if (spokenFor) {
+      state.present = {MemberId{Role::kWorker, 0}};
+    } else {
+      COLLA_TRY(lookWhoIsThere(store, epoch, state, deadline));
+    }
   }
 }
 
@@ -193,6 +214,7 @@ Result<std::vector<MemberId>> agreeOnNext(Store& store, std::uint32_t epoch,
                    store.compareSet(fmt::format("epoch/{}/survivors", epoch + 1), std::nullopt,
                                     textOf(writer), deadline));
   if (outcome.set) return std::vector<MemberId>(proposal.begin(), proposal.end());
+  if (!outcome.current) return {StatusCode::kInternal, "the list of survivors is missing"};
   std::vector<MemberId> agreed;
   ByteReader reader = readerOf(*outcome.current);
   while (reader.ok() && reader.remaining() > 0) agreed.push_back(readId(reader));

@@ -45,9 +45,9 @@ struct Membership {
 
 // Takes its place in `epoch` and waits for all others of `expected`.
 //
-// `report` (may be null) gets a line now and then while somebody is missing; it is for one process
-// of a job, since all would say the same. kRefused when the place is taken, with who has it;
-// kTimeout, with who did not come.
+// `report` (may be null) gets a line now and then while somebody is missing, in the first of the
+// processes that are there. kRefused when the place is taken, with who has it; kTimeout, with who
+// did not come.
 Result<Membership> join(Store& store, std::uint32_t epoch, const Member& self,
                         const Expected& expected, Deadline deadline,
                         const std::function<void(const std::string&)>& report = nullptr,

@@ -17,7 +17,8 @@ constexpr std::uint32_t kMagic = 0x614c6f43;  // "CoLa"
 struct Wire {
   std::uint32_t magic;
   std::uint8_t kind;
-  std::uint8_t zero[3];
+  std::uint8_t receiving;
+  std::uint8_t zero[2];
   std::uint32_t epoch;
   std::uint32_t group;
   std::uint32_t sequence;
@@ -49,7 +50,7 @@ const char* wrongSizes(const Frame& frame) {
       }
       return nullptr;
     case FrameKind::kRefuse:
-      return frame.length != 0 || frame.offset != 0 ? "a refusal with data" : nullptr;
+      return frame.length != 0 ? "a refusal with data" : nullptr;
     case FrameKind::kAbort:
       if (frame.length > kAbortLimit || frame.total != frame.length || frame.offset != 0) {
         return "an abort of a wrong size";
@@ -64,6 +65,7 @@ const char* wrongSizes(const Frame& frame) {
 void encode(const Frame& frame, std::span<std::byte, kFrameBytes> out) {
   const Wire wire{kMagic,
                   static_cast<std::uint8_t>(frame.kind),
+                  static_cast<std::uint8_t>(frame.receiving),
                   {},
                   frame.epoch,
                   frame.envelope.group,
@@ -85,7 +87,9 @@ Result<Frame> decode(std::span<const std::byte, kFrameBytes> header, std::uint32
     return {StatusCode::kRefused,
             fmt::format("a frame of membership epoch {}, this is epoch {}", wire.epoch, epoch)};
   }
-  if (std::ranges::any_of(wire.zero, [](auto byte) { return byte != 0; }) || wire.zeroToo != 0) {
+  const int mostReceiving = static_cast<FrameKind>(wire.kind) == FrameKind::kRefuse ? 1 : 0;
+  if (std::ranges::any_of(wire.zero, [](auto byte) { return byte != 0; }) || wire.zeroToo != 0 ||
+      wire.receiving > mostReceiving) {
     return {StatusCode::kRefused, "a frame with unknown fields"};
   }
   const Frame frame{static_cast<FrameKind>(wire.kind),
@@ -93,7 +97,8 @@ Result<Frame> decode(std::span<const std::byte, kFrameBytes> header, std::uint32
                     {wire.group, wire.sequence, wire.step, wire.call},
                     wire.total,
                     wire.offset,
-                    wire.length};
+                    wire.length,
+                    wire.receiving != 0};
   if (const char* wrong = wrongSizes(frame)) return {StatusCode::kRefused, wrong};
   return frame;
 }

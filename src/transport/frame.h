@@ -35,8 +35,9 @@ struct Frame {
   std::uint32_t epoch = 0;
   Envelope envelope;         // kAbort: only its group counts.
   std::uint64_t total = 0;   // Bytes of the whole message, as this side knows it.
-  std::uint64_t offset = 0;  // kPart: where its bytes belong.
+  std::uint64_t offset = 0;  // kPart: where its bytes belong. kRefuse: `total` of what is refused.
   std::uint32_t length = 0;  // Bytes that follow the header.
+  bool receiving = false;    // kRefuse: the side that refuses receives the message.
 };
 
 inline constexpr std::size_t kFrameBytes = 64;

@@ -59,6 +59,9 @@ Messenger::Messenger(const Options& options, std::unique_ptr<Backend> backend)
       backend_(std::move(backend)),
       links_(options.peers.size()) {
   context_.epoch = options.epoch;
+  if (self_ >= 0 && static_cast<std::size_t>(self_) < names_.size()) {
+    context_.self = names_[static_cast<std::size_t>(self_)];
+  }
   context_.connections =
       backend_->stripes() ? static_cast<std::size_t>(std::max(options.connections, 1)) : 1;
 }

@@ -36,6 +36,7 @@ inline bool sameMessage(const Envelope& a, const Envelope& b) {
 // What the links of one Messenger share.
 struct LinkContext {
   std::uint32_t epoch = 0;
+  std::string self;             // This process's name.
   std::size_t connections = 1;  // Of every pair, once all have been made.
   // Of messages that came before anybody asked for them, per peer.
   std::size_t unexpectedLimit = std::size_t{256} << 20;
@@ -138,8 +139,10 @@ class PeerLink {
   bool conflicts(const Frame& frame);
   // A request that does not fit what the peer is known to have called ends here.
   bool refusedAtOnce(Request& request, bool sending);
-  Status mismatch(const Envelope& ours, std::uint64_t size, const Envelope& theirs,
-                  std::uint64_t total) const;
+  // Tells the peer that a message of `theirs` bytes does not fit one of this side's.
+  void refuse(const Envelope& envelope, std::uint64_t size, std::uint64_t theirs, bool receiving);
+  // Why the two sides don't fit; `receiving`: this side is to receive the message.
+  Status mismatch(bool sameCall, std::uint64_t size, std::uint64_t theirs, bool receiving) const;
   bool endOperation(const Envelope& theirs, const Status& why);
 
   Status writeTo(std::size_t index, bool& progress);

@@ -130,11 +130,12 @@ Status PeerLink::onReady(const Frame& frame) {
 }
 
 void PeerLink::onRefuse(const Frame& frame) {
-  const Status why(StatusCode::kMismatch,
-                   fmt::format("{} did not expect this: it is in another call at this point, or "
-                               "its message has another size ({} bytes)",
-                               name_, frame.total),
-                   peer_);
+  bool sameCall = false;
+  forEachRequest([&](const Request& r) {
+    sameCall |=
+        sameOperation(r.envelope_, frame.envelope) && r.envelope_.call == frame.envelope.call;
+  });
+  const Status why = mismatch(sameCall, frame.offset, frame.total, !frame.receiving);
   std::erase_if(readies_,
                 [&](const Message& m) { return sameOperation(m.envelope, frame.envelope); });
   // What was refused may have been done already: then the receiver's abort, if it sends one, tells.
@@ -187,9 +188,9 @@ bool PeerLink::conflicts(const Frame& frame) {
     if (r.envelope_.call != frame.envelope.call || (same && r.size_ != frame.total)) wrong = &r;
   });
   if (wrong == nullptr) return false;
-  control(FrameKind::kRefuse, wrong->envelope_, wrong->size_);
-  endOperation(frame.envelope,
-               mismatch(wrong->envelope_, wrong->size_, frame.envelope, frame.total));
+  const bool sameCall = wrong->envelope_.call == frame.envelope.call;
+  refuse(wrong->envelope_, wrong->size_, frame.total, !toSends);
+  endOperation(frame.envelope, mismatch(sameCall, wrong->size_, frame.total, !toSends));
   return true;
 }
 
@@ -207,20 +208,35 @@ bool PeerLink::refusedAtOnce(Request& request, bool sending) {
     if (!fits(m, sending)) wrong = &m;
   }
   if (wrong == nullptr) return false;
-  if (connected()) control(FrameKind::kRefuse, request.envelope_, request.size_);
+  if (connected()) refuse(request.envelope_, request.size_, wrong->total, !sending);
   request.theirs_ = wrong->envelope.call;
-  finish(request, mismatch(request.envelope_, request.size_, wrong->envelope, wrong->total));
+  const bool sameCall = request.envelope_.call == wrong->envelope.call;
+  finish(request, mismatch(sameCall, request.size_, wrong->total, !sending));
   return true;
 }
 
-Status PeerLink::mismatch(const Envelope& ours, std::uint64_t size, const Envelope& theirs,
-                          std::uint64_t total) const {
-  if (ours.call != theirs.call) {
+void PeerLink::refuse(const Envelope& envelope, std::uint64_t size, std::uint64_t theirs,
+                      bool receiving) {
+  connections_.front().writer.add({.kind = FrameKind::kRefuse,
+                                   .epoch = context_.epoch,
+                                   .envelope = envelope,
+                                   .total = size,
+                                   .offset = theirs,
+                                   .receiving = receiving},
+                                  {});
+}
+
+Status PeerLink::mismatch(bool sameCall, std::uint64_t size, std::uint64_t theirs,
+                          bool receiving) const {
+  if (!sameCall) {
     return {StatusCode::kMismatch, fmt::format("{} is in another call at this point", name_),
             peer_};
   }
   return {StatusCode::kMismatch,
-          fmt::format("the message has {} bytes for {} and {} bytes here", total, name_, size),
+          receiving ? fmt::format("{} sends {} bytes to {}, which expects {}", name_, theirs,
+                                  context_.self, size)
+                    : fmt::format("{} sends {} bytes to {}, which expects {}", context_.self, size,
+                                  name_, theirs),
           peer_};
 }
 

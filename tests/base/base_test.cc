@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -7,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/crc32c.h"
 #include "base/deadline.h"
+#include "base/log.h"
 #include "colla/status.h"
 
 namespace colla {
@@ -41,6 +43,20 @@ TEST(StatusTest, TryLeavesWithTheFirstError) {
   };
   EXPECT_EQ(*quarter(12), 3);
   EXPECT_EQ(quarter(6).status().message(), "odd");
+}
+
+// Time, level, and which rank on which host speaks.
+TEST(LogTest, LinesSayWhoSpeaks) {
+  log::setLevel(log::Level::kInfo);
+  log::setSpeaker("rank 1 host a");
+  ::testing::internal::CaptureStderr();
+  log::warn("waiting for {}", "rank 3");
+  log::debug("not this");
+  log::setSpeaker("");
+  EXPECT_THAT(
+      ::testing::internal::GetCapturedStderr(),
+      ::testing::MatchesRegex("[0-9][0-9]:[0-9][0-9]:[0-9][0-9]\\.[0-9][0-9][0-9] W rank 1 host a: "
+                              "waiting for rank 3\n"));
 }
 
 // The check value of the Castagnoli polynomial, and the one of RFC 3720 for 32 zero bytes.

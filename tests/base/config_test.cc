@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
+
+#include "base/log.h"
 
 namespace colla {
 namespace {
@@ -40,6 +43,45 @@ class ConfigTest : public ::testing::Test {
 TEST_F(ConfigTest, TableIsSortedAndItsDefaultsAreValid) {
   EXPECT_TRUE(std::ranges::is_sorted(settings(), {}, &Setting::name));
   EXPECT_TRUE(load().ok());
+}
+
+TEST_F(ConfigTest, TakesOnlyWhatTheTableAllows) {
+  flags_ = {{"transport", "pigeon"}};
+  EXPECT_THAT(errorOf(load()),
+              HasSubstr("--transport is \"pigeon\", but takes auto, shm, tcp or tcp-plain"));
+  flags_ = {{"tcp-connections", "99"}};
+  EXPECT_THAT(errorOf(load()),
+              HasSubstr("--tcp-connections is \"99\", but takes a whole number from 1 to 16"));
+  flags_ = {{"keep-memory", "2"}};
+  EXPECT_THAT(errorOf(load()), HasSubstr("--keep-memory is \"2\", but takes 0 or 1"));
+  flags_.clear();
+  environment_["COLLA_ALGORITHM"] = "fastest";
+  EXPECT_THAT(errorOf(load()), HasSubstr("COLLA_ALGORITHM is \"fastest\", but takes auto, shared"));
+  environment_.clear();
+  writeFile("spin_us = 7\nlog = \"loud\"\n");
+  EXPECT_THAT(errorOf(load()),
+              HasSubstr(file_ + " line 2: log is \"loud\", but takes debug, info"));
+  flags_ = {{"tcp-connections", "16"}};
+  file_.clear();
+  EXPECT_TRUE(load().ok());
+}
+
+TEST_F(ConfigTest, LogTakesEveryLevel) {
+  const auto log = std::ranges::find(settings(), "log", &Setting::name);
+  std::istringstream levels{std::string(log->choices)};
+  for (std::string level; levels >> level;) {
+    EXPECT_TRUE(log::parseLevel(level).ok()) << level;
+  }
+}
+
+TEST_F(ConfigTest, RefusesTomlThatIsNeitherTextNorNumber) {
+  for (const char* value : {"true", "[\"tcp\"]", "{ a = 1 }", "2020-01-01"}) {
+    for (const char* name : {"interface", "slices"}) {
+      writeFile(std::string("spin_us = 7\n") + name + " = " + value + "\n");
+      EXPECT_THAT(errorOf(load()),
+                  HasSubstr(file_ + " line 2: " + name + " is neither text nor a number"));
+    }
+  }
 }
 
 TEST_F(ConfigTest, FlagsBeatEnvironmentBeatsFile) {

@@ -1,10 +1,13 @@
 // What holds for all collectives of a group: mismatches, deadlines, asynchronous use, subgroups.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <atomic>
+#include <sstream>
 #include <thread>
 #include <vector>
 
+#include "base/config.h"
 #include "collective/collectives_fixture.h"
 #include "collective/group_core.h"
 
@@ -108,6 +111,43 @@ TEST_P(CollectivesTest, DifferentCountsAreAnErrorOnEveryRank) {
   });
 }
 
+// Also on those that send and expect what they should.
+TEST_P(CollectivesTest, AlltoallvThatDoesNotFitIsAnErrorOnEveryRank) {
+  if (ranks() < 2) return;
+  for (const std::size_t count : {10, 50'000}) {  // Small and large messages.
+    run([&](Group& group) {
+      std::vector<std::size_t> sends(ranks(), count), recvs(ranks(), count);
+      if (group.rank() == 0) sends[1] = count + 2;
+      std::vector<float> data(count * ranks() + (group.rank() == 0 ? 2 : 0));
+      std::vector<float> result(count * ranks());
+      meetOutside();
+      const Status status = alltoallv(group, data, sends, result, recvs);
+      EXPECT_EQ(status.code(), StatusCode::kMismatch) << status;
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr("alltoallv of float32: rank 0 sends " + std::to_string(4 * count + 8) +
+                            " bytes to rank 1, which expects " + std::to_string(4 * count)));
+      EXPECT_EQ(barrier(group).code(), StatusCode::kGroupBroken);
+    });
+  }
+}
+
+TEST_P(CollectivesTest, AlltoallvThatDoesNotFitItselfIsRefused) {
+  run([&](Group& group) {
+    std::vector<std::size_t> sends(ranks(), 3), recvs(ranks(), 3);
+    if (group.rank() == 0) sends[0] = 4;
+    std::vector<float> data(3 * ranks() + (group.rank() == 0 ? 1 : 0)), result(3 * ranks());
+    meetOutside();
+    const Status status = alltoallv(group, data, sends, result, recvs);
+    EXPECT_EQ(status.code(),
+              group.rank() == 0 ? StatusCode::kInvalidArgument : StatusCode::kMismatch)
+        << status;
+    if (group.rank() == 0) {
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr("sends itself 4 elements, but expects 3"));
+    }
+  });
+}
+
 TEST_P(CollectivesTest, DifferentSliceMapsAreAnErrorOnEveryRank) {
   if (ranks() < 2) return;
   run([&](Group& group) {
@@ -138,6 +178,18 @@ TEST_P(CollectivesTest, NamedAlgorithmsNoticeOtherCalls) {
                               : allreduce(group, data, {.algorithm = Algorithm::kDirect});
     EXPECT_EQ(status.code(), StatusCode::kMismatch) << status;
   });
+}
+
+TEST(AlgorithmTest, TheSettingTakesAllThereAre) {
+  const auto setting = std::ranges::find(settings(), "algorithm", &Setting::name);
+  std::istringstream names{std::string(setting->choices)};
+  int count = 0;
+  for (std::string name; names >> name; ++count) {
+    const auto algorithm = parseAlgorithm(name);
+    ASSERT_TRUE(algorithm.ok()) << algorithm.status();
+    EXPECT_EQ(static_cast<int>(*algorithm), count);
+  }
+  EXPECT_EQ(toString(static_cast<Algorithm>(count)), "unknown algorithm");
 }
 
 // "For ever" is a time like any other.

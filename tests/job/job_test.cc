@@ -1,8 +1,11 @@
 // Jobs of real processes, with and without a launcher.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "job/processes.h"
 
@@ -14,6 +17,7 @@ using test::Processes;
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(JobTest, ProcessesMeetOnEveryTransport) {
   for (const char* transport : {"auto", "shm", "tcp", "tcp-plain"}) {
@@ -111,6 +115,64 @@ TEST(JobTest, WithoutALauncherItIsAJobOfOne) {
   const auto [code, said] = shell("env -i " COLLA_MEMBER " allreduce 3 1000 1000");
   EXPECT_EQ(code, 0) << said;
   EXPECT_THAT(said, HasSubstr("rank 0 of 1"));
+}
+
+// A slip of the pen is noticed, once and by whom.
+TEST(JobTest, UnknownVariablesAreOneLine) {
+  const auto [code, said] =
+      shell("env -i COLLA_HOST=a COLLA_TRANPORT=tcp COLLA_SPIN=1 COLLA_SPIN_US=1 " COLLA_MEMBER
+            " allreduce 3 1000 1000");
+  EXPECT_EQ(code, 0) << said;
+  EXPECT_THAT(said, HasSubstr(" W rank 0 host a: COLLA_SPIN, COLLA_TRANPORT are set, but nothing "
+                              "reads them (`colla settings` lists what there is)\n"));
+  Processes job(2, {COLLA_MEMBER, "barrier", "1", "0", "20000"}, {{"COLLA_TRANPORT", "tcp"}});
+  EXPECT_THAT(job.end(0).said, HasSubstr("COLLA_TRANPORT is set, but nothing reads it"));
+  EXPECT_THAT(job.end(1).said, Not(HasSubstr("COLLA_TRANPORT")));
+}
+
+// Variables as torchrun sets them; `own` come after them.
+std::string underTorchrun(int rank, const std::string& own) {
+  const std::string number = std::to_string(rank);
+  return "timeout 30 env -i RANK=" + number + " LOCAL_RANK=" + number +
+         " WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29400 "
+         "COLLA_JOB_ID=job-" +
+         std::to_string(getpid()) + " " + own + " " COLLA_MEMBER " barrier 1 0 20000";
+}
+
+// TCP proves nothing without a secret, not even on one host.
+TEST(JobTest, TcpWithoutASecretIsRefused) {
+  for (const char* transport : {"tcp", "tcp-plain"}) {
+    const auto [code, said] = shell(underTorchrun(0, std::string("COLLA_TRANSPORT=") + transport));
+    EXPECT_EQ(code, 1) << said;
+    EXPECT_THAT(said,
+                HasSubstr(std::string("the transport ") + transport +
+                          " needs the job's secret: use `colla run` or set COLLA_SECRET_FILE"));
+    EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
+  }
+}
+
+// As on Debian, where a host's own name is 127.0.1.1.
+TEST(JobTest, AStoreThatOtherHostsCantReachIsRefused) {
+  const std::string secret = ::testing::TempDir() + "job-secret-" + std::to_string(getpid());
+  std::ofstream(secret) << std::string(44, 's');
+  std::filesystem::permissions(secret, std::filesystem::perms::owner_read);
+  const auto [code, said] = shell(
+      underTorchrun(0, "LOCAL_WORLD_SIZE=1 COLLA_START_TIMEOUT=30 COLLA_SECRET_FILE=" + secret));
+  std::filesystem::remove(secret);
+  EXPECT_EQ(code, 1) << said;
+  EXPECT_THAT(
+      said, AllOf(HasSubstr("localhost is "), HasSubstr(" here, which other hosts can't reach: set "
+                                                        "COLLA_STORE=ADDRESS:PORT")));
+  EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
+}
+
+TEST(JobTest, WhoWaitsForRank0SaysSo) {
+  const auto [code, said] = shell(underTorchrun(1, "COLLA_START_TIMEOUT=6"));
+  EXPECT_EQ(code, 1) << said;
+  EXPECT_THAT(said, AllOf(HasSubstr("I rank 1 host "),
+                          HasSubstr(": waiting for rank 0, where the "
+                                    "others meet, 5 s\n"),
+                          HasSubstr("rank 0 did not come within 6 s")));
 }
 
 // Real mpirun, no launcher of ours: never N separate jobs.

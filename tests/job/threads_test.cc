@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "base/log.h"
 #include "colla/job.h"
 
 namespace colla {
@@ -46,6 +47,15 @@ TEST(JobInThreadsTest, WhatIsInCommonIsWrittenOnce) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST(JobInThreadsTest, LogLinesSayWhoSpeaks) {
+  const auto jobs = Job::inThreads(3);
+  ASSERT_TRUE(jobs.ok()) << jobs.status();
+  ::testing::internal::CaptureStderr();
+  log::warn("hello");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr(" W ranks 0-2 host " + (*jobs)[0]->host() + ": hello\n"));
 }
 
 TEST(JobInThreadsTest, RefusesWhatCannotBe) {

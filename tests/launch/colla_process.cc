@@ -30,7 +30,7 @@ std::string readFile(const std::string& path) {
 std::string newMark() {
   static int count = 0;
   std::ostringstream mark;
-  mark << "COLLA_TEST_MARK=" << getpid() << "-" << count++ << "-"
+  mark << "TEST_MARK_OF_COLLA=" << getpid() << "-" << count++ << "-"
        << std::chrono::steady_clock::now().time_since_epoch().count();
   return mark.str();
 }

@@ -118,8 +118,6 @@ TEST_F(PlanTest, RefusesWhatMakesNoSense) {
   options_.servers = 0;
   flags_["slices"] = "3";
   EXPECT_THAT(error(), HasSubstr("--slices is 3, but 4 workers need"));
-  flags_ = {{"threads", "-2"}};
-  EXPECT_THAT(error(), HasSubstr("--threads is -2"));
   flags_.clear();
   options_.environment = {{"COLLA_RANK", "3"}};
   EXPECT_THAT(error(), HasSubstr("--env COLLA_RANK"));

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 
 #include "launch/colla_process.h"
 
@@ -54,6 +56,30 @@ INSTANTIATE_TEST_SUITE_P(
             "PlaceVariable", {"run", "-np", "1", "--env", "COLLA_RANK=1", "true"}, 2, "COLLA_RANK"},
         Usage{"ZeroTimeout", {"run", "-np", "1", "--timeout", "0", "true"}, 2, "--timeout is 0"},
         Usage{"BadSetting", {"run", "-np", "1", "--spin-us", "x", "true"}, 2, "--spin-us is \"x\""},
+        Usage{"UnknownTransport",
+              {"run", "-np", "2", "--transport", "pigeon", "true"},
+              2,
+              "--transport is \"pigeon\", but takes auto, shm, tcp or tcp-plain"},
+        Usage{"UnknownAlgorithm",
+              {"run", "-np", "2", "--algorithm", "fastest", "true"},
+              2,
+              "--algorithm is \"fastest\", but takes auto, shared,"},
+        Usage{"UnknownLevel",
+              {"run", "-np", "2", "--log", "loud", "true"},
+              2,
+              "--log is \"loud\", but takes debug, info, warn, error or off"},
+        Usage{"TooManyConnections",
+              {"run", "-np", "2", "--tcp-connections", "99", "true"},
+              2,
+              "--tcp-connections is \"99\", but takes a whole number from 1 to 16"},
+        Usage{"NegativeThreads",
+              {"run", "-np", "2", "--threads", "-5", "true"},
+              2,
+              "--threads is \"-5\", but takes a whole number from 0 to 4096"},
+        Usage{"HorovodFlag",
+              {"horovodrun", "-np", "2", "--fusion-threshold-mb", "-1", "true"},
+              2,
+              "--fusion-threshold-mb is \"-1\", but takes a whole number"},
         Usage{"NoConfig",
               {"run", "-np", "1", "--config", "/nowhere.toml", "true"},
               2,
@@ -80,6 +106,18 @@ TEST(RunUsageGood, SettingsComeFromFlagsAndTheFile) {
   std::filesystem::remove(file);
 }
 
+// Before anything is started, whoever said it.
+TEST(RunUsageBad, VariablesAreCheckedAsWell) {
+  for (const char* command : {"run -np 2 true", "settings"}) {
+    std::istringstream words(command);
+    const std::vector<std::string> arguments{std::istream_iterator<std::string>(words), {}};
+    CollaProcess colla(arguments, {.wrapper = "COLLA_TRANSPORT=pigeon exec \"$@\""});
+    EXPECT_EQ(colla.wait(), 2);
+    EXPECT_THAT(colla.err(), HasSubstr("COLLA_TRANSPORT is \"pigeon\", but takes auto"));
+    EXPECT_EQ(std::ranges::count(colla.err(), '\n'), 1) << colla.err();
+  }
+}
+
 TEST(RunUsageGood, InterpreterThatIsMissing) {
   const std::string script = ::testing::TempDir() + "launch-" + std::to_string(getpid()) + ".sh";
   std::ofstream(script) << "#!/no/such/interpreter\n";
@@ -102,8 +140,12 @@ TEST(Colla, OverviewVersionAndSettings) {
   CollaProcess version({"--version"});
   EXPECT_EQ(version.wait(), 0);
   EXPECT_THAT(version.out(), AllOf(HasSubstr("colla 0."), HasSubstr("transports:")));
-  CollaProcess settings({"settings"}, {.wrapper = "COLLA_SPIN_US=77 exec \"$@\""});
+  CollaProcess run({"run", "--help"});
+  EXPECT_EQ(run.wait(), 0);
+  EXPECT_THAT(run.out(), AllOf(HasSubstr("126 for"), HasSubstr("127 for")));
+  CollaProcess settings({"settings"}, {.wrapper = "COLLA_SPIN_US=77 COLLA_SPINUS=7 exec \"$@\""});
   EXPECT_EQ(settings.wait(), 0);
+  EXPECT_THAT(settings.err(), HasSubstr("COLLA_SPINUS is set, but nothing reads it"));
   EXPECT_THAT(settings.out(), ::testing::ContainsRegex("spin_us +-1 +77 +COLLA_SPIN_US"));
 }
 

@@ -43,4 +43,4 @@ def test_steps_reuse_memory(torch_ranks, start):
 def test_other_values_are_refused(torch_ranks):
     ranks = torch_ranks("init()", 1, {"COLLA_KEEP_MEMORY": "2"})
     assert ranks.wait() == [1]
-    assert "COLLA_KEEP_MEMORY is 2, but takes 0 or 1" in ranks.text(0)
+    assert 'COLLA_KEEP_MEMORY is "2", but takes 0 or 1' in ranks.text(0)

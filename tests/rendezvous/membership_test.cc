@@ -107,6 +107,47 @@ TEST_F(StoreTest, JoinReportsWhoIsMissing) {
   EXPECT_THAT(reports[1], HasSubstr("waiting for rank 1 on host b, 0 s"));
 }
 
+// Rank 0 may be the one that is missing.
+TEST_F(JoinReportTest, TheFirstOfThoseThatAreThereSpeaks) {
+  state_.self = {kWorker, 2};
+  state_.present = {{kWorker, 1}, {kWorker, 2}};
+  EXPECT_EQ(at(5s), "");
+  EXPECT_EQ(next_, 15s);
+  state_.present = {{kWorker, 2}, {kServer, 0}};
+  EXPECT_EQ(at(15s), "waiting for rank 0, rank 1, rank 3, 15 s");
+  state_.present = {{kWorker, 0}};
+  EXPECT_EQ(at(25s), "");
+  EXPECT_THAT(joinNews(TimePoint() + 25s, state_, {.everybody = true}).text,
+              HasSubstr("waiting for rank 1, rank 2, rank 3, ps 0, 25 s"));
+}
+
+TEST_F(StoreTest, OneOfThoseThatWaitForRank0SaysSo) {
+  ASSERT_TRUE(publishPlacement(*connect(), 0, {{{kWorker, 0}, "a"}}, soon()).ok());
+  std::vector<std::atomic<int>> reports(3);
+  std::vector<std::thread> threads;
+  for (int rank = 2; rank >= 1; --rank) {
+    threads.emplace_back([&, rank] {
+      const auto report = [&, rank](const std::string& text) {
+        EXPECT_THAT(text, HasSubstr("waiting for rank 0 on host a"));
+        ++reports[static_cast<std::size_t>(rank)];
+      };
+      EXPECT_TRUE(
+          join(*connect(), 0, member(kWorker, rank, "b"), {3, 0}, soon(), report, {1ms, 1ms, 8})
+              .ok());
+    });
+    // Rank 1 is there when rank 2 looks for the first time, or soon after.
+  }
+  const Deadline deadline = soon();
+  while (reports[1] < 3 && !deadline.expired()) std::this_thread::yield();
+  const int before = reports[2];
+  const int until = reports[1] + 5;
+  while (reports[1] < until && !deadline.expired()) std::this_thread::yield();
+  EXPECT_LE(reports[2] - before, 1);  // It may have been about to.
+  EXPECT_GE(reports[1], until);
+  EXPECT_TRUE(join(*connect(), 0, member(kWorker, 0, "a"), {3, 0}, soon()).ok());
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST_F(StoreTest, JoinNamesThoseWhoDidNotCome) {
   const auto store = connect();
   ASSERT_TRUE(publishPlacement(*store, 0, {{{kWorker, 2}, "c"}}, soon()).ok());

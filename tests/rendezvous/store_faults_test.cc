@@ -40,11 +40,13 @@ TEST_F(StoreTest, MixedVersionsAreRefusedWithBothValues) {
   EXPECT_THAT(toString(store.status()), HasSubstr("the store runs colla none, this process 0.2.0"));
 }
 
-TEST_F(StoreTest, RefusesToListenBeyondThisHostWithoutSecret) {
-  StoreServerOptions options;
-  options.address = "192.0.2.1:0";
-  const auto server = StoreServer::start(options);
-  EXPECT_EQ(server.status().code(), StatusCode::kRefused) << server.status();
+TEST_F(StoreTest, RefusesToListenWithoutSecret) {
+  for (const char* address : {"192.0.2.1:0", "127.0.0.1:0"}) {
+    StoreServerOptions options;
+    options.address = address;
+    const auto server = StoreServer::start(options);
+    EXPECT_EQ(server.status().code(), StatusCode::kRefused) << server.status();
+  }
 }
 
 TEST_F(StoreTest, ConnectionsAreLimited) {

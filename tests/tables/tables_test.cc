@@ -59,8 +59,9 @@ TEST(TablesErrorTest, ThreadsOfAServer) {
   EXPECT_EQ(good.code, 0) << good.err;
   words[5] = "-1";
   const Ended bad = run(words);
-  EXPECT_EQ(bad.code, 1);
-  EXPECT_THAT(bad.err, HasSubstr("COLLA_SERVER_THREADS is -1, but must be from 1 to 4096"));
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_THAT(bad.err,
+              HasSubstr("--server-threads is \"-1\", but takes a whole number from 0 to 4096"));
 }
 
 TEST(TablesErrorTest, WithoutServers) {

@@ -43,6 +43,10 @@ TEST_P(TransportConformance, AnotherSizeEndsBothSides) {
         Bytes in(receiving);
         Request sent;
         Request received;
+        // The same on both sides, which can pass it on.
+        const std::string fits = "rank 0 on host a sends " + std::to_string(sending) +
+                                 " bytes to rank 1 on host b, which expects " +
+                                 std::to_string(receiving);
         std::latch first(1);
         const auto inTurn = [&](bool mine, const auto& post) {
           if (!mine) first.wait();
@@ -60,6 +64,7 @@ TEST_P(TransportConformance, AnotherSizeEndsBothSides) {
             if (!status.ok()) {
               EXPECT_EQ(status.code(), StatusCode::kMismatch) << status;
               EXPECT_EQ(status.peer(), 1);
+              EXPECT_EQ(status.message(), fits) << status;
               EXPECT_EQ(sent.theirs(), e.call);
             }
           } else {
@@ -67,6 +72,7 @@ TEST_P(TransportConformance, AnotherSizeEndsBothSides) {
             const Status status = wait(peer(1), {&received});
             EXPECT_EQ(status.code(), StatusCode::kMismatch) << status;
             EXPECT_EQ(status.peer(), 0);
+            EXPECT_EQ(status.message(), fits) << status;
             EXPECT_EQ(received.theirs(), e.call);
             // Keeps the connection moving until the sender knows.
             Bytes end(1);

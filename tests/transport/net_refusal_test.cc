@@ -120,7 +120,8 @@ TEST_P(SecretRefusalTest, WrongSecretIsToldToBoth) {
 // A listener that does not know the secret gets no client either.
 TEST_P(SecretRefusalTest, ListenerMustKnowTheSecretToo) {
   auto options = optionsOf(GetParam(), 0, "rank 0");
-  if (GetParam() != Mode::kTls) options.secret.clear();
+  if (GetParam() == Mode::kUnixSecret) options.secret.clear();
+  if (GetParam() == Mode::kPlain) options.secret = kOtherSecret;
   if (GetParam() == Mode::kTls) options.tls = *TlsContext::create(kOtherSecret, "job 7");
   listen(listenAddress(GetParam()), options);
   Client& client = connect(optionsOf(GetParam(), 1, "rank 1"));

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -30,6 +31,21 @@ TEST(SegmentTest, MoreThanThereIsIsAnErrorAndNeverASignal) {
   EXPECT_EQ(segment.status().code(), StatusCode::kNoMemory);
   EXPECT_THAT(std::string(segment.status().message()),
               ::testing::HasSubstr("does not fit into the"));
+}
+
+// `ulimit -f` counts for shared memory as well.
+TEST(SegmentTest, MoreThanAFileMayHaveIsAnErrorAndNeverASignal) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 1 << 20;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto large = shm::Segment::create(2 << 20);
+  const auto fits = shm::Segment::create(1 << 20);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(large.status().code(), StatusCode::kNoMemory);
+  EXPECT_THAT(std::string(large.status().message()), ::testing::HasSubstr("ulimit -f"));
+  EXPECT_TRUE(fits.ok()) << fits.status();
 }
 
 // A peer could otherwise shrink it under us: the next access would be a SIGBUS.

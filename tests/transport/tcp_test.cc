@@ -11,6 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using tcp::Wire;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Change = std::function<void(Options&)>;
 
@@ -109,11 +110,17 @@ TEST(TcpTest, AnotherEpochIsNotLetIn) {
   EXPECT_EQ(result[0].code(), StatusCode::kTimeout) << result[0];
 }
 
-TEST(TcpTest, EncryptionNeedsASecret) {
+// Otherwise anybody could join, on this host too.
+TEST(TcpTest, NobodyListensWithoutASecret) {
   Options options = conformanceOptions(0, 2);
   options.secret.clear();
-  EXPECT_EQ(tcp::listen("127.0.0.1:0", options, Wire::kTls).status().code(), StatusCode::kRefused);
-  EXPECT_TRUE(tcp::listen("127.0.0.1:0", options, Wire::kPlain).ok());
+  for (const Wire wire : {Wire::kTls, Wire::kPlain}) {
+    const auto listener = tcp::listen("127.0.0.1:0", options, wire);
+    EXPECT_EQ(listener.status().code(), StatusCode::kRefused);
+    EXPECT_THAT(toString(listener.status()),
+                AllOf(HasSubstr(wire == Wire::kTls ? "transport tcp needs" : "tcp-plain needs"),
+                      HasSubstr("COLLA_SECRET_FILE")));
+  }
 }
 
 // Its process ended before anybody spoke to it.

@@ -164,11 +164,14 @@ std::string Address::host() const {
   return fmt::format("@{}", std::string_view(un.sun_path + 1, size_ - kNameOffset - 1));
 }
 
+int Address::port() const {
+  if (isUnix()) return -1;
+  return ntohs(family() == AF_INET6 ? as<sockaddr_in6>(storage_).sin6_port
+                                    : as<sockaddr_in>(storage_).sin_port);
+}
+
 std::string Address::text() const {
-  if (isUnix()) return fmt::format("unix:{}", host());
-  const in_port_t port = family() == AF_INET6 ? as<sockaddr_in6>(storage_).sin6_port
-                                              : as<sockaddr_in>(storage_).sin_port;
-  return withPort(host(), ntohs(port));
+  return isUnix() ? fmt::format("unix:{}", host()) : withPort(host(), port());
 }
 
 std::string withPort(std::string_view host, int port) {

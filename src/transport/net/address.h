@@ -32,6 +32,8 @@ class Address {
   std::string text() const;
   // Without the port, brackets or "unix:".
   std::string host() const;
+  // 0 for any, and for a Unix socket -1.
+  int port() const;
 
   const sockaddr* system() const { return reinterpret_cast<const sockaddr*>(&storage_); }
   socklen_t systemSize() const { return size_; }

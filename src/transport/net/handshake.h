@@ -6,7 +6,7 @@
 //   plain, a secret   HMAC-SHA256 over both greetings, each with a fresh nonce: recorded bytes are
 //                     worthless later. What follows is neither encrypted nor authenticated.
 //   Unix socket       the kernel: the other process has our user id. And the HMAC, with a secret
-//   none of these     nothing: what may listen so is the Listener's business
+//   none of these     nothing: a Listener does not listen so
 // Then each side compares the greetings and tells the other its verdict, so that both know why a
 // mixed job was refused.
 //

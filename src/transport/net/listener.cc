@@ -39,7 +39,7 @@ Listener::Listener(std::string address, UniqueFd socket, HandshakeOptions option
 Result<std::unique_ptr<Listener>> Listener::open(const std::string& text,
                                                  HandshakeOptions options) {
   COLLA_TRY_ASSIGN(const Address address, Address::parse(text));
-  if (!address.isLocal() && options.secret.empty()) {
+  if (!address.isUnix() && options.secret.empty()) {
     return {StatusCode::kRefused,
             fmt::format("listening on {} needs the job's secret, or anybody could join: use "
                         "`colla run` or set COLLA_SECRET_FILE",
@@ -163,8 +163,7 @@ void Listener::drop(Id id, Handshake::Failure failure, const Status& why) {
   const auto it = handshakes_.find(id);
   const std::string remote = it->second.remote;
   const Hello& theirs = it->second.handshake.theirs();
-  const bool proved = !options_.secret.empty() || address_.starts_with("unix:");
-  if (failure == Handshake::Failure::kMixed && proved && theirs.peer >= 0 &&
+  if (failure == Handshake::Failure::kMixed && theirs.peer >= 0 &&
       theirs.jobId == options_.hello.jobId && theirs.epoch == options_.hello.epoch &&
       misfits_.size() < kMaxHalfOpen) {
     misfits_.push_back({theirs.peer, why});

@@ -27,8 +27,8 @@ class Listener {
  public:
   static constexpr std::size_t kMaxHalfOpen = 1024;
 
-  // `address` as Address takes it; port 0 picks one. kRefused for TCP beyond this host without a
-  // secret: anybody could join.
+  // `address` as Address takes it; port 0 picks one. kRefused for TCP without a secret: anybody on
+  // the network, or on this host, could join.
   static Result<std::unique_ptr<Listener>> open(const std::string& address,
                                                 HandshakeOptions options);
 
@@ -49,7 +49,7 @@ class Listener {
 
   // Goes on with whatever can go on, without waiting; the connections that came through.
   std::vector<Connection> step();
-  // Those refused since the last call. Without a secret, TCP proves nothing: there are none.
+  // Those refused since the last call.
   std::vector<Misfit> takeMisfits() { return std::exchange(misfits_, {}); }
 
   std::size_t halfOpen() const { return handshakes_.size(); }

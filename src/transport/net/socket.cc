@@ -56,6 +56,12 @@ Result<UniqueFd> listenOn(const Address& address) {
   if (!address.isUnix()) setNumber(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (bind(fd.get(), address.system(), address.systemSize()) != 0 ||
       listen(fd.get(), SOMAXCONN) != 0) {
+    if (errno == EADDRINUSE && address.port() == 0) {
+      return {StatusCode::kIo,
+              fmt::format("no free port on {}: all that net.ipv4.ip_local_port_range allows are in "
+                          "use",
+                          address.host())};
+    }
     return failure(StatusCode::kIo, "cannot listen on", address, errno);
   }
   return fd;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -116,6 +117,14 @@ Result<Segment> Segment::create(std::size_t bytes) {
                         inMiB(bytes), inMiB(available))};
   }
   const std::size_t rounded = (std::max<std::size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
+  // The kernel would end the process (SIGXFSZ).
+  rlimit largest{};
+  if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && rounded > largest.rlim_cur) {
+    return {StatusCode::kNoMemory,
+            fmt::format("a shared segment of {} is above the limit of {} for files: raise "
+                        "`ulimit -f`",
+                        inMiB(rounded), inMiB(largest.rlim_cur))};
+  }
   Segment segment;
   segment.fd_.reset(memfd_create("colla", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!segment.fd_.valid()) return systemError(StatusCode::kIo, "can't create a shared segment");

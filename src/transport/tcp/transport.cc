@@ -14,6 +14,8 @@ namespace {
 // that connects tries again.
 constexpr std::chrono::seconds kAcceptLimit{60};
 
+const char* nameOf(Wire wire) { return wire == Wire::kTls ? "tcp" : "tcp-plain"; }
+
 // What this process says of itself and asks of others, apart from who they must be.
 Result<net::HandshakeOptions> handshakeOptions(const Options& options, Wire wire) {
   net::HandshakeOptions handshake;
@@ -22,11 +24,13 @@ Result<net::HandshakeOptions> handshakeOptions(const Options& options, Wire wire
   handshake.hello.identity = options.identity;
   handshake.secret = options.secret;
   handshake.timeout = kAcceptLimit;
-  if (wire == Wire::kPlain) return handshake;
   if (options.secret.empty()) {
     return {StatusCode::kRefused,
-            "the transport tcp needs the job's secret: use `colla run` or set COLLA_SECRET_FILE"};
+            fmt::format("the transport {} needs the job's secret: use `colla run` or set "
+                        "COLLA_SECRET_FILE",
+                        nameOf(wire))};
   }
+  if (wire == Wire::kPlain) return handshake;
   COLLA_TRY_ASSIGN(handshake.tls, net::TlsContext::create(options.secret, options.jobId));
   return handshake;
 }
@@ -48,9 +52,8 @@ Result<std::unique_ptr<Transport>> connect(const Options& options,
   COLLA_TRY_ASSIGN(auto handshake, handshakeOptions(options, wire));
   handshake.hello.peer = options.self;
   handshake.hello.name = options.peers[static_cast<std::size_t>(options.self)].name;
-  COLLA_TRY_ASSIGN(auto backend,
-                   TcpBackend::create(wire == Wire::kTls ? "tcp" : "tcp-plain", options,
-                                      std::move(handshake), std::move(listener)));
+  COLLA_TRY_ASSIGN(auto backend, TcpBackend::create(nameOf(wire), options, std::move(handshake),
+                                                    std::move(listener)));
   return std::unique_ptr<Transport>(std::make_unique<Messenger>(options, std::move(backend)));
 }
 
