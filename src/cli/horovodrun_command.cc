@@ -1,14 +1,15 @@
 // `colla horovodrun`: what horovodrun's flags ask for, done by `colla run`.
 #include <fmt/format.h>
 
-#include <charconv>
+#include <algorithm>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 
 #include "base/command_line.h"
 #include "base/config.h"
 #include "commands.h"
 #include "job/this_host.h"
+#include "launch/host_slots.h"
 #include "launch/run.h"
 
 namespace colla::cli {
@@ -16,73 +17,24 @@ namespace {
 
 constexpr char kHorovodrun[] = "colla horovodrun";
 
-struct Host {
-  std::string name;
-  int slots = 1;
-};
-
-Result<int> parseSlots(std::string_view text, std::string_view where) {
-  int slots = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
-  if (error != std::errc() || end != text.data() + text.size() || slots < 1) {
-    return {StatusCode::kInvalidArgument,
-            fmt::format("{}: a host has a number of slots above 0, not \"{}\"", where, text)};
-  }
-  return slots;
-}
-
-// "a:2,b:4"; a host without a number has one slot.
-Result<std::vector<Host>> parseHosts(const std::string& text) {
-  std::vector<Host> hosts;
-  std::istringstream words(text);
-  for (std::string word; std::getline(words, word, ',');) {
-    const auto colon = word.rfind(':');
-    Host host{.name = word.substr(0, colon)};
-    if (colon != std::string::npos) {
-      COLLA_TRY_ASSIGN(host.slots, parseSlots(word.substr(colon + 1), "-H " + text));
-    }
-    if (host.name.empty()) {
-      return {StatusCode::kInvalidArgument,
-              fmt::format("-H takes HOST:SLOTS,HOST:SLOTS, not \"{}\"", text)};
-    }
-    hosts.push_back(std::move(host));
-  }
-  return hosts;
-}
-
-// Lines of "host slots=4".
-Result<std::vector<Host>> readHostFile(const std::string& path) {
+Result<std::vector<launch::HostSlots>> readHostFile(const std::string& path) {
   std::ifstream file(path);
   if (!file) return {StatusCode::kNotFound, fmt::format("can't read the host file {}", path)};
-  std::vector<Host> hosts;
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line.substr(0, line.find('#')));
-    Host host;
-    if (!(words >> host.name)) continue;
-    for (std::string word; words >> word;) {
-      if (!word.starts_with("slots=")) {
-        return {StatusCode::kInvalidArgument,
-                fmt::format("{}: lines are HOST slots=N, not \"{}\"", path, line)};
-      }
-      COLLA_TRY_ASSIGN(host.slots, parseSlots(std::string_view(word).substr(6), path));
-    }
-    hosts.push_back(std::move(host));
-  }
-  return hosts;
+  return launch::parseHostFile({std::istreambuf_iterator<char>(file), {}}, path);
 }
 
 // How many processes `hosts` has place for, all of which must be this one.
-Result<int> slotsHere(const std::vector<Host>& hosts) {
+Result<int> slotsHere(const std::vector<launch::HostSlots>& hosts) {
   int slots = 0;
   const auto thisHost = job::ThisHost::real();
-  for (const Host& host : hosts) {
+  for (const launch::HostSlots& host : hosts) {
     if (!job::isLoopback(host.name) && !thisHost.is(host.name)) {
       return {StatusCode::kUnsupported,
               fmt::format("host {} is not this one: other hosts can't be reached yet; start the "
                           "program there with mpirun, srun or torchrun",
                           host.name)};
     }
-    slots += host.slots;
+    slots = std::min(slots + host.slots, launch::kMaxProcesses);
   }
   return slots;
 }
@@ -130,7 +82,7 @@ int horovodrunCommand(const Arguments& arguments) {
     return usageError(kHorovodrun, "-H and --hostfile say the same: give one of them");
   }
   if (!hostList.empty() || !hostFile.empty()) {
-    const auto hosts = hostFile.empty() ? parseHosts(hostList) : readHostFile(hostFile);
+    const auto hosts = hostFile.empty() ? launch::parseHostSlots(hostList) : readHostFile(hostFile);
     if (!hosts.ok()) return usageError(kHorovodrun, hosts.status().message());
     const auto slots = slotsHere(*hosts);
     if (!slots.ok()) return usageError(kHorovodrun, slots.status().message());

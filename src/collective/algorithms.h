@@ -9,6 +9,9 @@
 
 namespace colla::collective {
 
+// Up to this many bytes latency counts: flat, or tree among many ranks.
+inline constexpr std::size_t kSmallBytes = 32 << 10;
+
 // All but the last add in the canonical order.
 Status allreduceFlat(const Reduction& reduction);
 Status allreduceDirect(const Reduction& reduction);

@@ -10,11 +10,6 @@
 namespace colla::collective {
 namespace {
 
-// Two halves of a MiB: room for a few chunks of the staged allreduce (kLargestChunk), and little
-// enough that what one rank writes there another can still read from a cache, though on many
-// machines not from the second level.
-constexpr std::size_t kStagingBytes = 2 << 20;
-
 constexpr std::size_t roundUp(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
 }

@@ -26,11 +26,9 @@ using collective::Range;
 using collective::within;
 using Turn = GroupCore::Turn;
 
-constexpr std::size_t kSmallBytes = 32 << 10;
-
 Algorithm choose(GroupCore& group, const collective::SumTree& tree, std::size_t bytes) {
   if (group.board() != nullptr) return Algorithm::kShared;
-  if (bytes <= kSmallBytes) {
+  if (bytes <= collective::kSmallBytes) {
     return group.size() <= kFewRanks ? Algorithm::kFlat : Algorithm::kTree;
   }
   return tree.complete() && group.size() > kFewRanks ? Algorithm::kHalving : Algorithm::kDirect;

@@ -10,7 +10,6 @@
 namespace colla::collective {
 namespace {
 
-constexpr std::size_t kBlockBytes = 4096;
 // Of the stack of values that wait for their right neighbour: one for each level of the tree.
 constexpr int kDeepest = 32;
 

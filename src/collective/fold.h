@@ -11,6 +11,9 @@ namespace colla::collective {
 
 class Folder {
  public:
+  // Folded at a time: a block's intermediate values stay in the first-level cache.
+  static constexpr std::size_t kBlockBytes = 4096;
+
   // Of `type`, which `op` must support.
   Folder(const SumTree& tree, DataType type, ReduceOp op);
 

@@ -25,10 +25,6 @@ namespace {
 
 using transport::Place;
 
-// A chunk in the staged way. Of 32 to 320 KiB, 128 to 256 were the best at 4 MiB on the machine it
-// was tried on; runs differ by more than those do among each other.
-constexpr std::size_t kLargestChunk = 192 << 10;
-
 // One allreduce on this rank.
 class SharedAllreduce {
  public:
@@ -134,9 +130,7 @@ class SharedAllreduce {
   }
 
   Status staged() {
-    const std::size_t most =
-        board_.staging(rank_).size() / 2 / (mostLeaves_ * ranks_ + 1) / kLine * kLine;
-    chunkBytes_ = std::min(most, kLargestChunk);
+    chunkBytes_ = stagedChunkBytes(mostLeaves_, static_cast<std::size_t>(ranks_));
     if (chunkBytes_ == 0) {
       return {StatusCode::kUnsupported, "too many partial sums for the staging area"};
     }

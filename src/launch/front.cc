@@ -18,6 +18,10 @@ int millisecondsUntil(TimePoint when, TimePoint now) {
   return static_cast<int>(std::min<std::int64_t>(left.count(), 3'600'000));
 }
 
+// What the guardian gets to end everything. If it is only slow, no harm is done: the front then
+// does the same.
+constexpr auto kGuardianLimit = std::chrono::seconds(3);
+
 }  // namespace
 
 void Front::run() {
@@ -49,7 +53,7 @@ void Front::wait() {
   TimePoint now = Clock::real().now();
   const TimePoint deadline =
       std::min({supervisor_.nextDeadline(), output_.nextDeadline(), input_.nextDeadline(now),
-                ended_ ? supervisor_.outputUntil() : TimePoint::max()});
+                ended_ ? supervisor_.outputUntil() : guardianUntil_});
   if (poll(polls.data(), polls.size(), millisecondsUntil(deadline, now)) < 0) {
     for (pollfd& entry : polls) entry.revents = 0;
   }
@@ -61,6 +65,7 @@ void Front::wait() {
   if (polls[0].revents != 0) handleSignals(now);
   if (polls[1].revents != 0) handleEvents(now);
   act(supervisor_.tick(now));
+  if (!ended_ && now >= guardianUntil_) endWithoutGuardian();
   tellLosses();
 }
 
@@ -83,6 +88,7 @@ void Front::act(Supervisor::Action action) {
       return;
     case Supervisor::Action::Kind::kEnd:
       guardian_.send({Order::Kind::kEnd});
+      guardianUntil_ = Clock::real().now() + kGuardianLimit;
       return;
   }
 }
@@ -107,8 +113,7 @@ void Front::handleEvents(TimePoint now) {
     if (!event.ok() && event.status().code() == StatusCode::kCancelled) return;
     if (!event.ok()) {
       (void)supervisor_.guardianLost();
-      const auto left = endDescendants(spared_, Deadline::after(kEndLimit), [](pid_t, int) {});
-      return ended(static_cast<int>(left.size()));
+      return endWithoutGuardian();
     }
     switch (event->kind) {
       case Event::Kind::kNotStarted:
@@ -125,6 +130,11 @@ void Front::handleEvents(TimePoint now) {
         return ended(event->value);
     }
   }
+}
+
+void Front::endWithoutGuardian() {
+  const auto left = endDescendants(spared_, Deadline::after(kEndLimit), [](pid_t, int) {});
+  ended(static_cast<int>(left.size()));
 }
 
 void Front::ended(int processesLeft) {

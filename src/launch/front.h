@@ -42,6 +42,7 @@ class Front {
   void handleSignals(TimePoint now);
   void handleEvents(TimePoint now);
   void tellLosses();
+  void endWithoutGuardian();
   void ended(int processesLeft);
 
   Guardian guardian_;
@@ -52,8 +53,9 @@ class Front {
   std::set<ProcessId> spared_;
   std::function<std::string(int worker)> notice_;
   std::size_t lossesTold_ = 0;
-  bool ended_ = false;      // No process of the job is left.
-  bool impatient_ = false;  // The user does not want to wait for output either.
+  TimePoint guardianUntil_ = TimePoint::max();  // When it must have ended everything.
+  bool ended_ = false;                          // No process of the job is left.
+  bool impatient_ = false;                      // The user does not want to wait for output either.
 };
 
 }  // namespace colla::launch

@@ -10,9 +10,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include "base/deadline.h"
 #include "launch/process_tree.h"
@@ -25,6 +30,17 @@ struct Child {
   UniqueFd fd;  // Of the process; invalid once it has ended.
 };
 
+// Neither "colla" nor "colla run …", which the fork has left us: `killall -9 colla` and
+// `pkill -9 -f "colla run"` should not match the guardian. The command line is overwritten where
+// the kernel shows it from; nobody reads it here any more.
+void takeName(std::string_view name) {
+  prctl(PR_SET_NAME, std::string(name).c_str());
+  const std::span<char> line = ownCommandLine();
+  if (line.empty()) return;
+  std::ranges::fill(line, '\0');
+  std::ranges::copy(name.substr(0, line.size() - 1), line.begin());
+}
+
 // The life of the guardian process.
 class Guard {
  public:
@@ -33,7 +49,7 @@ class Guard {
 
   [[noreturn]] void live() {
     setpgid(0, 0);
-    prctl(PR_SET_NAME, "job-guardian");  // Not "colla": `killall -9 colla` should not match it.
+    takeName("job-guardian");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     sigset_t all;
     sigfillset(&all);
@@ -216,8 +232,11 @@ Guardian::~Guardian() {
   wait();
 }
 
+// Does not wait for a guardian that does not read: the front has to stay awake. One that somebody
+// stopped goes on for this; it is our child and not waited for, so the number is its own.
 void Guardian::send(Order order) {
-  (void)!::send(channel_.get(), &order, sizeof(order), MSG_NOSIGNAL);
+  (void)!::send(channel_.get(), &order, sizeof(order), MSG_NOSIGNAL | MSG_DONTWAIT);
+  kill(pid_, SIGCONT);
 }
 
 Result<Event> Guardian::next() {

@@ -7,7 +7,7 @@
 // The guardian has one thread, decides nothing, and ignores every signal. The processes are its
 // children; they die with it (PR_SET_PDEATHSIG), their orphans become the guardian's, and after it
 // the front's (both are reapers). When the front goes away the guardian ends what there is, and
-// itself; when the guardian does, the front ends what there is.
+// itself; when the guardian does, or no longer answers, the front ends what there is.
 #pragma once
 
 #include <sys/types.h>

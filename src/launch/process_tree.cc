@@ -11,9 +11,11 @@
 #include <array>
 #include <charconv>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <unordered_map>
 
@@ -27,20 +29,22 @@ struct Entry {
   pid_t parent = 0;
 };
 
-std::optional<Entry> readEntry(pid_t pid) {
-  const UniqueFd file(
-      open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
+// What /proc says of a process behind its name: "pid (name) state ppid …". The name may hold
+// anything, the last parenthesis ends it.
+std::string readStat(const std::string& process) {
+  const UniqueFd file(open(("/proc/" + process + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
   std::array<char, 1024> text{};
-  if (!file.valid() || read(file.get(), text.data(), text.size() - 1) <= 0) return std::nullopt;
-  // "pid (name) state ppid …": the name may hold anything, the last parenthesis ends it. The start
-  // time is the 20th field after it.
+  if (!file.valid() || read(file.get(), text.data(), text.size() - 1) <= 0) return {};
   const std::string_view all(text.data());
   const auto close = all.rfind(')');
-  if (close == std::string_view::npos) return std::nullopt;
+  return close == std::string_view::npos ? std::string() : std::string(all.substr(close + 1));
+}
+
+std::optional<Entry> readEntry(pid_t pid) {
   Entry entry;
   entry.id.pid = pid;
-  const char* rest = text.data() + close + 1;
-  const int read = std::sscanf(rest,
+  // The start time is the 20th field.
+  const int read = std::sscanf(readStat(std::to_string(pid)).c_str(),
                                " %*c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
                                "%*s %*s %*s %llu",
                                &entry.parent, &entry.id.startTime);
@@ -72,6 +76,16 @@ void kill9(const ProcessId& id) {
 }
 
 }  // namespace
+
+std::span<char> ownCommandLine() {
+  // Where it begins and ends are the 46th and 47th field.
+  std::istringstream fields(readStat("self"));
+  std::string skipped;
+  for (int i = 1; i < 46; ++i) fields >> skipped;
+  std::uintptr_t begin = 0, end = 0;
+  if (!(fields >> begin >> end) || begin == 0 || end <= begin) return {};
+  return {reinterpret_cast<char*>(begin), end - begin};
+}
 
 std::vector<ProcessId> descendantsOf(pid_t root, const std::set<ProcessId>& spared) {
   std::unordered_map<pid_t, std::vector<ProcessId>> childrenOf;

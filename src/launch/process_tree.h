@@ -9,6 +9,7 @@
 #include <compare>
 #include <functional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "base/deadline.h"
@@ -22,6 +23,10 @@ struct ProcessId {
 
   auto operator<=>(const ProcessId&) const = default;
 };
+
+// The command line of this process as the kernel shows it to others, NUL after each word; empty if
+// it does not say where it is. Who writes there changes what others see.
+std::span<char> ownCommandLine();
 
 // All descendants of `root` (dead ones that nobody has waited for included), without those in
 // `spared` and theirs.

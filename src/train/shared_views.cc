@@ -3,11 +3,18 @@
 #include <algorithm>
 
 #include "base/bytes.h"
-#include "base/check.h"
 #include "colla/collectives.h"
 #include "colla/error.h"
 
 namespace colla::train {
+namespace {
+
+// Rank 0 runs the same program, but a length is not used before it is known to fit.
+void checkFits(bool fits) {
+  if (!fits) throwIfError({StatusCode::kInternal, "rank 0's list of tensors is damaged", 0});
+}
+
+}  // namespace
 
 SharedViews::SharedViews(Group& group, std::vector<checkpoint::TensorView> mine) {
   std::ranges::sort(mine, {}, &checkpoint::TensorView::name);
@@ -26,6 +33,7 @@ SharedViews::SharedViews(Group& group, std::vector<checkpoint::TensorView> mine)
   std::vector<std::int64_t> sizes = {static_cast<std::int64_t>(header.size()),
                                      static_cast<std::int64_t>(bytes)};
   throwIfError(broadcast(group, sizes, 0));
+  checkFits(sizes[0] >= 0 && sizes[1] >= 0);
   header.resize(static_cast<std::size_t>(sizes[0]));
   memory_.reserve(static_cast<std::size_t>(sizes[1]));
   for (const auto& view : mine) {
@@ -41,12 +49,17 @@ SharedViews::SharedViews(Group& group, std::vector<checkpoint::TensorView> mine)
     checkpoint::TensorView& view = views_.emplace_back();
     view.name = reader.text();
     view.type = reader.number<DataType>();
-    view.shape.resize(reader.number<std::uint32_t>());
+    const auto dimensions = reader.number<std::uint32_t>();
+    checkFits(reader.ok() && static_cast<int>(view.type) < kDataTypes &&
+              dimensions <= reader.remaining() / sizeof(std::int64_t));
+    view.shape.resize(dimensions);
     for (std::int64_t& length : view.shape) length = reader.number<std::int64_t>();
-    view.bytes = std::span(memory_).subspan(offset, reader.number<std::uint64_t>());
-    offset += view.bytes.size();
+    const auto length = reader.number<std::uint64_t>();
+    checkFits(reader.ok() && length <= memory_.size() - offset);
+    view.bytes = std::span(memory_).subspan(offset, length);
+    offset += length;
   }
-  COLLA_CHECK(reader.done());  // Our own writing.
+  checkFits(reader.done());
 }
 
 }  // namespace colla::train

@@ -4,54 +4,80 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <initializer_list>
+#include <numeric>
 #include <random>
+#include <set>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "colla/slices.h"
+#include "collective/algorithms.h"
 #include "collective/board.h"
+#include "collective/fold.h"
 #include "collective/ranks.h"
+#include "collective/shared.h"
+#include "collective/sixteen_bits.h"
+#include "transport/frame.h"
 
 namespace colla {
 namespace {
 
+using test::elementOf;
+using test::numberOf;
 using test::Wire;
 
-using Values = std::vector<std::vector<float>>;  // [slice][element]
+const std::vector<Algorithm> kByMessages = {
+    Algorithm::kFlat, Algorithm::kDirect, Algorithm::kHalving, Algorithm::kTree, Algorithm::kAuto};
 
-// The sum of a range of slices, from the definition.
-float reference(const Values& values, SliceRange range, std::size_t element) {
-  if (range.size() == 1) return 0.0f + values[range.begin][element];
+template <typename T>
+using Values = std::vector<std::vector<T>>;  // [slice][element]
+
+// The sum of a range of slices, from the definition: what has sixteen bits is rounded at each node.
+template <typename T>
+T reference(const Values<T>& values, SliceRange range, std::size_t element) {
+  if (range.size() == 1) return elementOf<T>(0.0f + numberOf(values[range.begin][element]));
   const int middle = splitPoint(range);
-  return reference(values, {range.begin, middle}, element) +
-         reference(values, {middle, range.end}, element);
+  return elementOf<T>(numberOf(reference(values, {range.begin, middle}, element)) +
+                      numberOf(reference(values, {middle, range.end}, element)));
 }
 
-std::vector<float> reference(const Values& values, SliceRange range) {
-  std::vector<float> sum(values[0].size());
+template <typename T>
+std::vector<T> reference(const Values<T>& values, SliceRange range) {
+  std::vector<T> sum(values[0].size());
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = reference(values, range, i);
   return sum;
 }
 
 // Values that make a wrong order visible: magnitudes far apart, subnormals, zeros of both signs.
-Values awkward(int slices, std::size_t count, unsigned seed) {
+// From a table, of a length that no algorithm cuts at, because there are many of them.
+template <typename T>
+Values<T> awkward(int slices, std::size_t count, unsigned seed) {
+  constexpr bool kHalf = std::is_same_v<T, Float16>;
   std::mt19937 random(seed);
   std::uniform_real_distribution<float> mantissa(-2, 2);
-  Values values(slices, std::vector<float>(count));
-  for (auto& slice : values) {
-    for (float& value : slice) {
-      switch (random() % 8) {
-        case 0:
-          value = -0.0f;
-          break;
-        case 1:
-          value = std::ldexp(mantissa(random), -140);
-          break;
-        default:
-          value = std::ldexp(mantissa(random), static_cast<int>(random() % 40) - 20);
-      }
+  std::vector<T> table(std::min<std::size_t>(count * slices, 10'007));
+  for (T& value : table) {
+    switch (random() % 8) {
+      case 0:
+        value = elementOf<T>(-0.0f);
+        break;
+      case 1:
+        value = elementOf<T>(std::ldexp(mantissa(random), kHalf ? -20 : -140));
+        break;
+      default:
+        value = elementOf<T>(
+            std::ldexp(mantissa(random), kHalf ? static_cast<int>(random() % 16) - 8
+                                               : static_cast<int>(random() % 40) - 20));
     }
+  }
+  Values<T> values(slices, std::vector<T>(count));
+  std::size_t next = 0;
+  for (auto& slice : values) {
+    for (T& value : slice) value = table[next++ % table.size()];
   }
   return values;
 }
@@ -71,47 +97,65 @@ std::vector<std::vector<int>> assignments(int slices, int workers) {
   return all;
 }
 
-bool sameBits(const std::vector<float>& a, const std::vector<float>& b) {
+template <typename T>
+bool sameBits(const std::vector<T>& a, const std::vector<T>& b) {
   return std::ranges::equal(std::as_bytes(std::span(a)), std::as_bytes(std::span(b)));
 }
 
+template <typename T>
 struct Plan {
   SliceMap map;
   std::vector<Algorithm> algorithms;
   std::size_t count;
-  Values values;
-  std::vector<float> sum;
+  Values<T> values;
+  std::vector<T> sum;
 };
 
-void checkAll(Wire wire, int workers, const std::vector<Plan>& plans) {
+template <typename T>
+void checkAll(Wire wire, int workers, const std::vector<Plan<T>>& plans) {
   test::runRanks(wire, workers, [&](Group& group) {
-    for (const Plan& plan : plans) {
-      std::vector<std::vector<float>> sums;
+    for (const Plan<T>& plan : plans) {
+      std::vector<std::vector<T>> sums;
       std::vector<ConstBuffer> partials;
       for (const SliceRange subtree : plan.map.subtrees(group.rank())) {
         sums.push_back(reference(plan.values, subtree));
       }
       for (const auto& sum : sums) partials.emplace_back(sum);
       for (const Algorithm algorithm : plan.algorithms) {
-        std::vector<float> result(plan.count, NAN);
+        std::vector<T> result(plan.count, elementOf<T>(77.0f));
         const Status status =
             allreduce(group, plan.map, partials, result, {.algorithm = algorithm});
         ASSERT_TRUE(status.ok()) << status;
         ASSERT_TRUE(sameBits(result, plan.sum))
-            << plan.map.slices() << " slices, " << workers << " workers, " << plan.count
-            << " elements, " << toString(algorithm);
+            << toString(dataTypeOf<T>()) << ", " << plan.map.slices() << " slices, " << workers
+            << " workers, " << plan.count << " elements, " << toString(algorithm);
       }
     }
   });
 }
 
-Plan makePlan(std::vector<int> first, std::vector<Algorithm> algorithms, std::size_t count,
-              unsigned seed) {
+template <typename T>
+void checkShared(int workers, std::vector<Plan<T>> plans, std::initializer_list<Wire> wires) {
+  for (Plan<T>& plan : plans) plan.algorithms = {Algorithm::kShared};
+  for (const Wire wire : wires) checkAll(wire, workers, plans);
+}
+
+template <typename T = float>
+Plan<T> makePlan(std::vector<int> first, std::vector<Algorithm> algorithms, std::size_t count,
+                 unsigned seed) {
   const int slices = first.back();
-  Values values = awkward(slices, count, seed);
-  std::vector<float> sum = reference(values, {0, slices});
+  Values<T> values = awkward<T>(slices, count, seed);
+  std::vector<T> sum = reference(values, {0, slices});
   return {*SliceMap::of(std::move(first)), std::move(algorithms), count, std::move(values),
           std::move(sum)};
+}
+
+// One slice each, and `more` for the last worker.
+std::vector<int> oneEach(int workers, int more = 0) {
+  std::vector<int> first(workers + 1);
+  std::iota(first.begin(), first.end(), 0);
+  first.back() += more;
+  return first;
 }
 
 class CanonicalTest : public ::testing::TestWithParam<int> {};
@@ -120,53 +164,90 @@ class CanonicalTest : public ::testing::TestWithParam<int> {};
 TEST_P(CanonicalTest, EveryAssignmentGivesTheSameBits) {
   const int workers = GetParam();
   const std::size_t lengths[] = {0, 1, 7, 17, 127};
-  std::vector<Plan> plans;
+  std::vector<Plan<float>> plans;
   for (int slices = workers; slices <= 9; ++slices) {
     for (auto& first : assignments(slices, workers)) {
       const std::size_t count = lengths[plans.size() % std::size(lengths)];
-      plans.push_back(makePlan(std::move(first),
-                               {Algorithm::kFlat, Algorithm::kDirect, Algorithm::kHalving,
-                                Algorithm::kTree, Algorithm::kAuto},
-                               count, static_cast<unsigned>(plans.size())));
+      plans.push_back(
+          makePlan(std::move(first), kByMessages, count, static_cast<unsigned>(plans.size())));
     }
   }
   checkAll(Wire::kMessages, workers, plans);
-  for (Plan& plan : plans) plan.algorithms = {Algorithm::kShared};
-  checkAll(Wire::kShared, workers, plans);
+  checkShared(workers, plans, {Wire::kShared});
 }
 
-// One below and above each threshold: small posts, flat messages, chunks, pieces, blocks.
+// The lengths, in bytes, at which an algorithm begins to do something else, when no rank brings
+// more than `leaves` partial sums.
+std::vector<std::size_t> borders(std::size_t workers, std::size_t leaves) {
+  using collective::Board;
+  const std::size_t chunk = collective::stagedChunkBytes(leaves, workers);
+  std::vector<std::size_t> all = {
+      collective::kLine * workers,      // Each rank has a chunk.
+      Board::kSmall / leaves,           // Posts, then staged.
+      chunk,                            // The second rank's chunk of a staged block,
+      chunk * workers,                  // and the second block.
+      collective::Folder::kBlockBytes,  // Blocks of a fold.
+      collective::kSmallBytes,          // Flat or tree, then direct or halving.
+      transport::kEagerLimit,           // Messages that wait for their receiver: of all,
+      transport::kEagerLimit * 2,       // of halves.
+      collective::kPieceBytes,          // Pieces of the whole.
+  };
+  if (workers <= 3) {                                  // What would take long with more:
+    all.push_back(chunk * workers * 2);                // the first staging area used again,
+    all.push_back(transport::kEagerLimit * workers);   // messages and
+    all.push_back(collective::kPieceBytes * workers);  // pieces of chunks.
+  }
+  return all;
+}
+
+// One below and above each of them, some in between, and partial sums that are no subtrees.
 TEST_P(CanonicalTest, EveryLengthGivesTheSameBits) {
   const int workers = GetParam();
-  const std::size_t small = collective::Board::kSmall / sizeof(float);
-  std::vector<std::size_t> lengths = {2, 3, 15, 16, 31, 1023, 1025, 4099};
-  for (const std::size_t limit :
-       {small, small / 2, std::size_t{32 << 10} / 4, std::size_t{64 << 10} / 4 * workers,
-        std::size_t{128 << 10} / 4 * workers, std::size_t{1 << 20} / 4}) {
-    lengths.insert(lengths.end(), {limit - 1, limit, limit + 1});
-  }
-  std::vector<Plan> plans;
-  for (const std::size_t count : lengths) {
-    std::vector<int> first(workers + 1);
-    for (int i = 0; i <= workers; ++i) first[i] = i;  // One slice each,
-    plans.push_back(makePlan(first,
-                             {Algorithm::kFlat, Algorithm::kDirect, Algorithm::kHalving,
-                              Algorithm::kTree, Algorithm::kAuto},
-                             count, static_cast<unsigned>(count)));
-    first.back() += 3;  // and ranges that are no subtrees.
-    plans.push_back(makePlan(first, {Algorithm::kDirect, Algorithm::kAuto}, count,
-                             static_cast<unsigned>(count) + 1));
+  std::mt19937 random(workers);
+  std::vector<Plan<float>> plans;
+  for (const int more : {0, 3}) {
+    const auto first = oneEach(workers, more);
+    const std::size_t leaves = SliceMap::of(first)->subtrees(workers - 1).size();
+    constexpr std::size_t kLongestAnywhere = 20'000;
+    std::set<std::size_t> lengths = {2, 3, 1023};
+    for (const std::size_t border : borders(workers, leaves)) {
+      const std::size_t limit = border / sizeof(float);
+      lengths.insert({limit - 1, limit + 1, 1 + random() % std::min(limit, kLongestAnywhere)});
+    }
+    for (const std::size_t count : lengths) {
+      plans.push_back(makePlan(
+          first, more == 0 ? kByMessages : std::vector{Algorithm::kDirect, Algorithm::kAuto}, count,
+          static_cast<unsigned>(count)));
+    }
   }
   checkAll(Wire::kMessages, workers, plans);
-  for (Plan& plan : plans) plan.algorithms = {Algorithm::kShared};
-  checkAll(Wire::kShared, workers, plans);
-  checkAll(Wire::kShm, workers, plans);
+  checkShared(workers, plans, {Wire::kShared, Wire::kShm});
 }
 
 INSTANTIATE_TEST_SUITE_P(Workers, CanonicalTest, ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 9));
 
+template <typename T>
+void checkSixteenBits() {
+  for (const int workers : {2, 3, 4, 5, 8, 9}) {
+    std::vector<Plan<T>> plans;
+    for (const std::size_t limit : {collective::Board::kSmall, collective::kSmallBytes}) {
+      const std::size_t count = limit / sizeof(T);
+      for (const std::size_t length : {std::size_t{1}, std::size_t{17}, count, count + 1}) {
+        plans.push_back(makePlan<T>(oneEach(workers), kByMessages, length, 3));
+        plans.push_back(makePlan<T>(oneEach(workers, 3), kByMessages, length, 4));
+      }
+    }
+    checkAll(Wire::kMessages, workers, plans);
+    checkShared(workers, plans, {Wire::kShared});
+  }
+}
+
+// Rounded at each node of the tree, by every algorithm.
+TEST(CanonicalBitsTest, BFloat16GivesTheSameBits) { checkSixteenBits<BFloat16>(); }
+TEST(CanonicalBitsTest, Float16GivesTheSameBits) { checkSixteenBits<Float16>(); }
+
 TEST(CanonicalBitsTest, TcpGivesTheSameBits) {
-  std::vector<Plan> plans;
+  std::vector<Plan<float>> plans;
   for (const std::size_t count : {1, 1000, 100'003}) {
     plans.push_back(makePlan({0, 2, 3, 5}, {Algorithm::kAuto, Algorithm::kTree}, count, 5));
   }
@@ -176,7 +257,7 @@ TEST(CanonicalBitsTest, TcpGivesTheSameBits) {
 
 // The ring is what it is for: another order, and other bits.
 TEST(CanonicalBitsTest, RingAddsInAnotherOrder) {
-  const Plan plan = makePlan({0, 1, 2, 3, 4, 5}, {}, 4099, 3);
+  const auto plan = makePlan(oneEach(5), {}, 4099, 3);
   test::runRanks(Wire::kMessages, 5, [&](Group& group) {
     std::vector<float> data = plan.values[group.rank()];
     const Status status = allreduce(group, data, {.algorithm = Algorithm::kRing});
@@ -216,17 +297,32 @@ TEST(CanonicalBitsTest, TheResultMayBeAnyPartialSum) {
   }
 }
 
-// Sixteen-bit sums are rounded at each node; averages divide once.
-TEST(CanonicalBitsTest, AverageDividesTheSumOnce) {
-  const Plan plan = makePlan({0, 1, 2, 3}, {}, 1000, 9);
+// An average divides once, at the root; what has sixteen bits is rounded before that and after.
+template <typename T>
+void checkAverage() {
+  const auto plan = makePlan<T>(oneEach(3), {}, 1000, 9);
+  std::vector<T> expected;
+  for (const T sum : plan.sum) expected.push_back(elementOf<T>(numberOf(sum) / 3));
   for (const Wire wire : {Wire::kShared, Wire::kMessages}) {
     test::runRanks(wire, 3, [&](Group& group) {
-      std::vector<float> data = plan.values[group.rank()];
-      const Status status = allreduce(group, data, {.op = ReduceOp::kAverage});
-      ASSERT_TRUE(status.ok()) << status;
-      for (std::size_t i = 0; i < data.size(); ++i) ASSERT_EQ(data[i], plan.sum[i] / 3.0f);
+      for (const Algorithm algorithm :
+           {Algorithm::kAuto, Algorithm::kFlat, Algorithm::kDirect, Algorithm::kTree}) {
+        std::vector<T> data = plan.values[group.rank()];
+        const Status status =
+            allreduce(group, data, {.op = ReduceOp::kAverage, .algorithm = algorithm});
+        ASSERT_TRUE(status.ok()) << status;
+        ASSERT_TRUE(sameBits(data, expected))
+            << toString(dataTypeOf<T>()) << " " << toString(algorithm);
+      }
     });
   }
+}
+
+TEST(CanonicalBitsTest, AverageDividesTheSumOnce) {
+  checkAverage<float>();
+  checkAverage<double>();
+  checkAverage<BFloat16>();
+  checkAverage<Float16>();
 }
 
 }  // namespace

@@ -22,20 +22,29 @@ using ::testing::HasSubstr;
 
 const std::string kForever = "1000000000";
 
-class FaultsTest : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
- protected:
-  std::string transport() const { return std::get<0>(GetParam()); }
-  std::string operation() const { return std::get<1>(GetParam()); }
-};
+// Transport, operation, ranks.
+using Fault = std::tuple<std::string, std::string, int>;
+
+std::string nameOf(const ::testing::TestParamInfo<Fault>& info) {
+  std::string name = std::get<0>(info.param) + "_" + std::get<1>(info.param);
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+class FaultsTest : public ::testing::TestWithParam<Fault> {};
 
 // Every survivor returns within 2 s, with the dead rank's number and host.
 TEST_P(FaultsTest, SurvivorsNameTheKilledRank) {
-  Processes job(4, {COLLA_MEMBER, operation(), kForever, "200000", "60000"},
-                {{"COLLA_TRANSPORT", transport()}});
-  for (int rank = 0; rank < 4; ++rank) ASSERT_TRUE(job.says(rank, "going")) << job.end(rank).said;
+  const auto [transport, operation, ranks] = GetParam();
+  Processes job(ranks, {COLLA_MEMBER, operation, kForever, "200000", "60000"},
+                {{"COLLA_TRANSPORT", transport}});
+  for (int rank = 0; rank < ranks; ++rank) {
+    ASSERT_TRUE(job.says(rank, "going")) << job.end(rank).said;
+  }
   const auto killed = std::chrono::steady_clock::now();
   job.signal(2, SIGKILL);
-  for (const int rank : {0, 1, 3}) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank == 2) continue;
     const auto ended = job.end(rank);
     EXPECT_EQ(ended.code, 3) << ended.said;
     EXPECT_LT(ended.when - killed, 2s);
@@ -44,37 +53,48 @@ TEST_P(FaultsTest, SurvivorsNameTheKilledRank) {
   }
 }
 
-std::string nameOf(const ::testing::TestParamInfo<std::tuple<std::string, std::string>>& info) {
-  std::string name = std::get<0>(info.param) + "_" + std::get<1>(info.param);
-  std::ranges::replace(name, '-', '_');
-  return name;
-}
-
 INSTANTIATE_TEST_SUITE_P(
     Shm, FaultsTest,
     ::testing::Combine(::testing::Values("shm"),
                        ::testing::Values("barrier", "broadcast", "shared", "allreduce", "async",
                                          "reduce", "reduceScatter", "allgather", "allgatherv",
-                                         "alltoall", "alltoallv", "gather", "scatter")),
+                                         "alltoall", "alltoallv", "gather", "scatter"),
+                       ::testing::Values(4)),
     nameOf);
 INSTANTIATE_TEST_SUITE_P(Tcp, FaultsTest,
                          ::testing::Combine(::testing::Values("tcp-plain", "tcp"),
                                             ::testing::Values("barrier", "broadcast", "allreduce",
                                                               "async", "reduce", "reduceScatter",
                                                               "allgather", "allgatherv", "alltoall",
-                                                              "alltoallv", "gather", "scatter")),
+                                                              "alltoallv", "gather", "scatter"),
+                                            ::testing::Values(4)),
+                         nameOf);
+// So many that messages go by way of others, and few of them talk to the dead one.
+INSTANTIATE_TEST_SUITE_P(Many, FaultsTest,
+                         ::testing::Combine(::testing::Values("tcp-plain", "tcp"),
+                                            ::testing::Values("barrier", "broadcast", "allreduce",
+                                                              "gather"),
+                                            ::testing::Values(12)),
                          nameOf);
 
-// Of a message only the other end knows.
+// Of a message only the other end knows: rank 3, which waits for rank 2's. When it leaves, so do
+// those that wait for it, each with the name of one that is gone.
 TEST(MessageFaultsTest, TheOtherEndOfAMessageIsTold) {
   for (const char* transport : {"shm", "tcp"}) {
     Processes job(4, {COLLA_MEMBER, "message", kForever, "200000", "60000"},
                   {{"COLLA_TRANSPORT", transport}});
     for (int rank = 0; rank < 4; ++rank) ASSERT_TRUE(job.says(rank, "going"));
+    const auto killed = std::chrono::steady_clock::now();
     job.signal(2, SIGKILL);
-    const auto ended = job.end(3);
-    EXPECT_EQ(ended.code, 3) << ended.said;
-    EXPECT_THAT(ended.said, AllOf(HasSubstr("peer=2 "), HasSubstr("rank 2 on host testhost")));
+    for (const int rank : {3, 1, 0}) {
+      const auto ended = job.end(rank);
+      EXPECT_EQ(ended.code, 3) << ended.said;
+      EXPECT_LT(ended.when - killed, 2s) << "rank " << rank << " over " << transport;
+      EXPECT_THAT(ended.said, AllOf(HasSubstr("peer="), HasSubstr("peer lost")));
+      if (rank == 3) {
+        EXPECT_THAT(ended.said, AllOf(HasSubstr("peer=2 "), HasSubstr("rank 2 on host testhost")));
+      }
+    }
   }
 }
 
@@ -117,7 +137,7 @@ TEST(StrangersTest, TheJobGoesOn) {
   }
 }
 
-class StopTest : public ::testing::TestWithParam<std::tuple<std::string, std::string, int>> {};
+class StopTest : public ::testing::TestWithParam<Fault> {};
 
 // A peer that stops without dying: the deadline's error names it.
 TEST_P(StopTest, TheDeadlineNamesTheStoppedRank) {
@@ -136,22 +156,26 @@ TEST_P(StopTest, TheDeadlineNamesTheStoppedRank) {
                                   HasSubstr("rank 2 on host testhost")));
   }
 }
-std::string stopName(const ::testing::TestParamInfo<StopTest::ParamType>& stop) {
-  std::string name = std::get<0>(stop.param) + "_" + std::get<1>(stop.param);
-  std::ranges::replace(name, '-', '_');
-  return name;
-}
 INSTANTIATE_TEST_SUITE_P(Few, StopTest,
                          ::testing::Combine(::testing::Values("shm", "tcp", "tcp-plain"),
                                             ::testing::Values("allreduce"), ::testing::Values(4)),
-                         stopName);
+                         nameOf);
+// Each meets at the board in its own way: no memory, everybody's where it lies, and through
+// staging.
+INSTANTIATE_TEST_SUITE_P(Shared, StopTest,
+                         ::testing::Combine(::testing::Values("shm"),
+                                            ::testing::Values("barrier", "shared", "broadcast",
+                                                              "reduceScatter", "alltoallv",
+                                                              "async"),
+                                            ::testing::Values(4)),
+                         nameOf);
 // So many that messages go by way of others.
 INSTANTIATE_TEST_SUITE_P(Many, StopTest,
                          ::testing::Combine(::testing::Values("tcp-plain"),
                                             ::testing::Values("barrier", "allreduce", "broadcast",
                                                               "reduce", "gather", "allgather"),
                                             ::testing::Values(12)),
-                         stopName);
+                         nameOf);
 
 }  // namespace
 }  // namespace colla

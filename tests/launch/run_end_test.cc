@@ -1,11 +1,16 @@
 // How jobs end, and that nothing is left of them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "launch/colla_process.h"
 
@@ -15,6 +20,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 TEST(RunEnd, GivesEachProcessItsPlace) {
   const std::string script =
@@ -131,6 +137,25 @@ TEST_F(RunKilled, GuardianLeavesNothing) {
   EXPECT_TRUE(colla_.gone());
 }
 
+// Neither a name nor a command line is common to the two: who kills all that have it leaves one.
+TEST_F(RunKilled, ByCommandLineLeavesNothing) {
+  const auto commandLine = [](pid_t pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline");
+    std::string text(std::istreambuf_iterator<char>(file), {});
+    std::ranges::replace(text, '\0', ' ');
+    return text;
+  };
+  EXPECT_THAT(commandLine(colla_.pid()), HasSubstr("colla run "));
+  EXPECT_THAT(commandLine(colla_.guardian()), StartsWith("job-guardian "));
+  for (const MarkedProcess& process : colla_.processes()) {
+    if (commandLine(process.pid).find("colla run ") != std::string::npos) {
+      kill(process.pid, SIGKILL);
+    }
+  }
+  EXPECT_EQ(colla_.wait(), -SIGKILL);
+  EXPECT_TRUE(eventually([this] { return colla_.gone(); }));
+}
+
 TEST_F(RunKilled, StoppedFrontLeavesNothing) {
   kill(colla_.pid(), SIGSTOP);
   kill(colla_.pid(), SIGKILL);
@@ -143,6 +168,35 @@ TEST_F(RunKilled, WorkerIsReportedAndLeavesNothing) {
   EXPECT_EQ(colla_.wait(), 128 + SIGKILL);
   EXPECT_THAT(colla_.err(), AllOf(HasSubstr("worker 1 on host"), HasSubstr("SIGKILL")));
   EXPECT_TRUE(colla_.gone());
+}
+
+// A guardian that somebody stopped goes on when the job is to end, so that workers are asked first.
+TEST(RunEnd, StoppedGuardianEndsTheJobAllTheSame) {
+  CollaProcess colla({"run", "-np", "2", "--grace", "600", "--", COLLA_PROBE, "wait"});
+  ASSERT_TRUE(colla.says("ready", 2));
+  kill(colla.guardian(), SIGSTOP);
+  kill(colla.pid(), SIGTERM);
+  EXPECT_EQ(colla.wait(), 128 + SIGTERM);
+  EXPECT_TRUE(colla.gone());
+}
+
+// One that does not go on either (a debugger holds it) is ended with the rest, by the front.
+TEST(RunEnd, HeldGuardianDoesNotHoldTheJob) {
+  CollaProcess colla({"run", "-np", "2", "--grace", "0.2", "--", COLLA_PROBE, "daemon-wait"});
+  ASSERT_TRUE(colla.says("ready", 2));
+  const pid_t guardian = colla.guardian();
+  if (ptrace(PTRACE_SEIZE, guardian, nullptr, nullptr) != 0) GTEST_SKIP() << "no ptrace here";
+  ASSERT_EQ(ptrace(PTRACE_INTERRUPT, guardian, nullptr, nullptr), 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(guardian, &status, __WALL), guardian);
+  ASSERT_TRUE(WIFSTOPPED(status));
+  kill(colla.pid(), SIGTERM);
+  // Its end comes to the debugger first.
+  EXPECT_TRUE(eventually([&] {
+    return waitpid(guardian, &status, WNOHANG | __WALL) == guardian && WIFSIGNALED(status);
+  }));
+  EXPECT_EQ(colla.wait(), 128 + SIGTERM);
+  EXPECT_TRUE(colla.gone());
 }
 
 TEST(RunEnd, SparesWhatWasThereBefore) {

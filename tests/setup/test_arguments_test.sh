@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# test_arguments_test.sh ROOT: what ./test runs, told by stand-ins for what it would run.
+set -euo pipefail
+
+root=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/scripts" "$work/bin" "$work/venv/bin"
+cp "$root/test" "$work"
+cat >"$work/scripts/setup.sh" <<END
+root=$work
+venv=$work/venv
+setUp() { :; }
+build() { :; }
+unlock() { :; }
+die() { echo "\$1" >&2; exit "\${2:-1}"; }
+END
+printf '#!/bin/sh\necho "ctest $*"\n' >"$work/bin/ctest"
+printf '#!/bin/sh\necho pytest\n' >"$work/venv/bin/python"
+chmod +x "$work/bin/ctest" "$work/venv/bin/python"
+
+run() { env -u Torch_DIR PATH="$work/bin:$PATH" "$work/test" "$@"; }
+# expect WHAT WANTED GOT
+expect() {
+  if [[ $3 != $2 ]]; then  # WANTED is a pattern.
+    printf '%s\nwanted: %s\ngot:    %s\n' "$@"
+    exit 1
+  fi
+}
+
+expect "everything" "ctest *pytest" "$(run)"
+# pytest would take longer than the tests that were asked for.
+expect "unit tests alone" "ctest * -LE whole" "$(run -- -LE whole)"
+expect "some tests" "ctest * -R Status" "$(run -- -R Status)"
