@@ -189,6 +189,8 @@ TEST(SyntheticTest, TheNextWordCanBeLearned) {
 // Contract: the word for the colour of a lonely shape can be seen in its picture.
 TEST(SyntheticTest, CaptionsTellWhatIsSeen) {
   const auto set = *syntheticCaptions(600, Part::kTest);
+  const auto words = set->words();
+  ASSERT_EQ(std::ssize(words), set->classes());
   const Batch batch = readAll(*set);
   const std::int64_t width = batch[1].shape()[1];
   ASSERT_EQ(width, 9);
@@ -209,6 +211,9 @@ TEST(SyntheticTest, CaptionsTellWhatIsSeen) {
     const bool green = middle(1) > 0.5F;
     const std::int64_t guess = red && green ? 8 : red ? 5 : green ? 6 : 7;
     right += guess == caption[2] ? 1 : 0;
+    const std::string told = red && green ? "yellow" : red ? "red" : green ? "green" : "blue";
+    ASSERT_EQ(words[guess], told);
+    ASSERT_EQ(words[caption[1]], "a");
   }
   EXPECT_GT(alone, 150);
   EXPECT_GT(right, alone * 9 / 10);
