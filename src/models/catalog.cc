@@ -18,7 +18,7 @@ constexpr Flag kHidden = {"hidden", "100", "units of each hidden layer"};
 }  // namespace
 
 DataShape shapeOf(const Dataset& dataset) {
-  return {dataset.fields(), dataset.classes(), dataset.symbols()};
+  return {dataset.fields(), dataset.classes(), dataset.symbols(), dataset.words()};
 }
 
 Result<ReadOptions> readOptions(const Entry& entry, const Values& values) {

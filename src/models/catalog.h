@@ -21,8 +21,9 @@ namespace colla::models {
 // What a model has to know of the data before it can be made.
 struct DataShape {
   std::vector<Field> fields;
-  std::int64_t classes = 0;  // 0: the target is not a class.
-  std::int64_t symbols = 0;  // As Dataset::symbols().
+  std::int64_t classes = 0;             // 0: the target is not a class.
+  std::int64_t symbols = 0;             // As Dataset::symbols().
+  std::vector<std::string> words = {};  // As Dataset::words().
 };
 DataShape shapeOf(const Dataset& dataset);
 
