@@ -164,6 +164,7 @@ Result<std::vector<std::string>> readVocabulary(const std::string& path) {
 
 std::vector<Flag> captionFlags() {
   return {{"input", "299x299", "height x width that images are scaled to"},
+          kAugment,
           {"train-inception", "false", "true: Inception's weights are trained too"},
           {"inception-weights", "none", "safetensors file with its first weights, or none", false},
           {"units", "512", "of the LSTM"},

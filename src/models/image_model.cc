@@ -43,6 +43,7 @@ class ImageModel final : public Model, public Predicts {
 
 std::vector<Flag> imageFlags(std::string_view input) {
   return {{"input", input, "height x width that images are scaled to"},
+          kAugment,
           {"classes", "data", "classes of the last layer; data: as many as the data has"},
           {"include-top", "true", "true, or false: features instead of classes, for predictions"},
           {"pooling", "none", "of features without a top: avg, max or none", false},
@@ -59,6 +60,8 @@ Result<ReadOptions> imageReads(const Values& values) {
     const auto width = std::from_chars(height.ptr + 1, end, options.width);
     if (width.ec == std::errc() && width.ptr == end && options.height > 0 && options.width > 0 &&
         options.height <= kLargest && options.width <= kLargest) {
+      COLLA_TRY_ASSIGN(options.augment,
+                       oneOf<bool>(values, "augment", {{"true", true}, {"false", false}}));
       return options;
     }
   }
