@@ -8,9 +8,11 @@ namespace colla::cli {
 
 ModelArguments::ModelArguments(CLI::App& app) : app_(app) {
   app.add_option("MODEL", name_, "which model: `colla models` lists them")->required();
-  app.add_option("--data", data_,
-                 "mnist:FOLDER, a folder, synthetic:mnist[:SAMPLES] or "
-                 "synthetic:lr[:SAMPLESxFEATURES]; by default what `colla models` says");
+  app.add_option(
+      "--data", data_,
+      "mnist:, cifar10:, cifar100:, images:, tfrecord:, captions:, proteins:, libsvm: or "
+      "text: and a folder or file, a folder alone, or synthetic:mnist and the like "
+      "(docs/data.md); by default what `colla models` says");
 }
 
 std::optional<int> ModelArguments::takeModel(const Arguments& arguments) {
