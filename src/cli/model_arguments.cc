@@ -35,6 +35,18 @@ bool ModelArguments::hasWeights() const {
   return weights != values_.end() && weights->second != "none";
 }
 
+std::optional<int> ModelArguments::makeTrainingTask(Part part, Task& task) const {
+  std::string warning;
+  if (entry_ != nullptr) {
+    auto advice = models::adviceOf(*entry_, values_);
+    if (!advice.ok()) return usageError(app_.get_name(), advice.status().message());
+    warning = *std::move(advice);
+  }
+  const auto exitCode = makeTask(part, task);
+  task.warning = std::move(warning);
+  return exitCode;
+}
+
 std::optional<int> ModelArguments::makeTask(Part part, Task& task) const {
   if (entry_ == nullptr) {
     return usageError(app_.get_name(), fmt::format("MODEL comes first: {} MODEL [flags] (see {} "

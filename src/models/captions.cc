@@ -181,6 +181,16 @@ Result<ReadOptions> captionReads(const Values& values) {
   return options;
 }
 
+Result<std::string> captionAdvice(const Values& values) {
+  if (values.find("train-inception")->second == "true" ||
+      values.find("inception-weights")->second != "none") {
+    return std::string();
+  }
+  return std::string(
+      "Inception begins with random weights and keeps them: give --inception-weights FILE, or "
+      "--train-inception true");
+}
+
 Result<MakeModel> makeCaptions(const DataShape& data, const Values& values) {
   if (data.fields.size() != 3 || data.classes < 4 || data.fields[1].type != DataType::kInt64 ||
       data.fields[1].shape.size() != 1 || data.fields[2].type != DataType::kInt64 ||

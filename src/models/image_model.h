@@ -28,6 +28,8 @@ inline constexpr Flag kAugment = {
 std::vector<Flag> imageFlags(std::string_view input);
 // --input as height and width, and --augment, for Entry::reads.
 Result<ReadOptions> imageReads(const Values& values);
+// For Entry::advice: without a top there is no loss.
+Result<std::string> imageAdvice(const Values& values);
 // kInvalidArgument unless the data's first field is images of that size, at least `least` high and
 // wide.
 Status checkImages(const DataShape& data, const ReadOptions& size, std::int64_t least);

@@ -64,6 +64,7 @@ void announce(const Task& task, const train::RunPlan& plan, const Job& job) {
       job.slices(), job.slices() == 1 ? "" : "s", plan.seed, job.threads(),
       job.threads() == 1 ? "" : "s", plan.batch,
       plan.resumeStep ? fmt::format(", resuming from step {}", *plan.resumeStep) : "");
+  if (!task.warning.empty()) log::warn("{}: {}", task.name, task.warning);
 }
 
 // A process that is a server: it trains nothing, and ends with the workers.

@@ -130,7 +130,7 @@ TEST_F(PredictTest, RefusesWithOneLine) {
   EXPECT_THAT(refused("predict mlp --checkpoint run --format xml" + data, 2), HasSubstr("xml"));
   EXPECT_THAT(refused("train resnet50v2 --input 32x32 --data synthetic:cifar10:8 --include-top "
                       "false --steps 1 --log error",
-                      1),
+                      2),
               HasSubstr("--include-top false is for colla predict"));
 
   EXPECT_THAT(refused("export nowhere --out x.safetensors", 1), HasSubstr("nowhere"));
