@@ -41,6 +41,8 @@ class Dataset {
   virtual std::vector<Field> fields() const = 0;
   // The number of classes that the target distinguishes; 0 where it is not a class.
   virtual std::int64_t classes() const { return 0; }
+  // What the classes are called, by number; empty where they have no names.
+  virtual std::vector<std::string> words() const { return {}; }
   // Where the first field holds numbers of things (letters, words, features), from 0 to one below
   // this; 0 where it does not.
   virtual std::int64_t symbols() const { return 0; }

@@ -95,6 +95,7 @@ struct Task {
   double clipNorm = 0;       // The same; 0: no clipping.
   std::function<Result<std::shared_ptr<const Dataset>>(Part)> data;
   std::vector<std::shared_ptr<Hook>> hooks;
+  std::string warning;  // Told once when a training starts, in one line; empty: none.
 };
 
 // How it is trained. The flags of a program (Trainer::main) set all of it.

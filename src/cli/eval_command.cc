@@ -82,7 +82,7 @@ int evalCommand(const Arguments& arguments) {
   const auto config = settings.load();
   if (!config.ok()) return usageError(app.get_name(), config.status().message());
   Task task;
-  if (const auto exitCode = model.makeTask(Part::kTest, task)) return *exitCode;
+  if (const auto exitCode = model.makeTrainingTask(Part::kTest, task)) return *exitCode;
   return train::runEvaluation(app.get_name(), std::move(task), options, *config,
                               [&](const Evaluation& evaluation) {
                                 fmt::print("{}\n", asJson ? json(evaluation) : line(evaluation));

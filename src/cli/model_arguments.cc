@@ -8,9 +8,11 @@ namespace colla::cli {
 
 ModelArguments::ModelArguments(CLI::App& app) : app_(app) {
   app.add_option("MODEL", name_, "which model: `colla models` lists them")->required();
-  app.add_option("--data", data_,
-                 "mnist:FOLDER, a folder, synthetic:mnist[:SAMPLES] or "
-                 "synthetic:lr[:SAMPLESxFEATURES]; by default what `colla models` says");
+  app.add_option(
+      "--data", data_,
+      "mnist:, cifar10:, cifar100:, images:, tfrecord:, captions:, proteins:, libsvm: or "
+      "text: and a folder or file, a folder alone, or synthetic:mnist and the like "
+      "(docs/data.md); by default what `colla models` says");
 }
 
 std::optional<int> ModelArguments::takeModel(const Arguments& arguments) {
@@ -31,6 +33,18 @@ std::optional<int> ModelArguments::takeModel(const Arguments& arguments) {
 bool ModelArguments::hasWeights() const {
   const auto weights = values_.find("weights");
   return weights != values_.end() && weights->second != "none";
+}
+
+std::optional<int> ModelArguments::makeTrainingTask(Part part, Task& task) const {
+  std::string warning;
+  if (entry_ != nullptr) {
+    auto advice = models::adviceOf(*entry_, values_);
+    if (!advice.ok()) return usageError(app_.get_name(), advice.status().message());
+    warning = *std::move(advice);
+  }
+  const auto exitCode = makeTask(part, task);
+  task.warning = std::move(warning);
+  return exitCode;
 }
 
 std::optional<int> ModelArguments::makeTask(Part part, Task& task) const {

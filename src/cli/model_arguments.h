@@ -22,6 +22,8 @@ class ModelArguments {
   // After parse(): the task, with `part` of its data open. An exit code where that fails, after the
   // one line that says why.
   std::optional<int> makeTask(Part part, Task& task) const;
+  // The same for what needs a loss: a model that has none is refused.
+  std::optional<int> makeTrainingTask(Part part, Task& task) const;
   // After parse(): the model begins with weights from a file.
   bool hasWeights() const;
 

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "commands.h"
 #include "models/catalog.h"
@@ -18,13 +20,41 @@ std::string grouped(std::int64_t number) {
   return text;
 }
 
+// What a model is trained with, as the flags that would say so.
+std::vector<std::string> flagsOf(const models::Entry& entry) {
+  std::vector<std::string> flags;
+  if (entry.schedule != Schedule()) {
+    flags.push_back("--lr-schedule " + toString(entry.schedule));
+  }
+  if (entry.clipNorm > 0) flags.push_back(fmt::format("--clip-norm {}", entry.clipNorm));
+  for (const models::Flag& flag : entry.flags) {
+    if (!flag.fallback.empty()) flags.push_back(fmt::format("--{} {}", flag.name, flag.fallback));
+  }
+  return flags;
+}
+
+// Lines under the model's own, indented, none longer than a terminal.
+void printFlags(const std::vector<std::string>& flags) {
+  constexpr std::size_t kWidth = 100;
+  const std::string indent(11, ' ');
+  std::string line = indent;
+  for (const std::string& flag : flags) {
+    if (line.size() + 1 + flag.size() > kWidth) {
+      fmt::print("{}\n", line);
+      line = indent;
+    }
+    line += " " + flag;
+  }
+  if (line.size() > indent.size()) fmt::print("{}\n", line);
+}
+
 }  // namespace
 
 int modelsCommand(const Arguments& arguments) {
   CLI::App app(
       "Lists the models that `colla train` knows: their parameters, and what they are trained "
       "with\n"
-      "unless flags say otherwise.",
+      "unless flags say otherwise. Running statistics are not counted among the parameters.",
       "colla models");
   app.footer(
       "Example:\n"
@@ -48,7 +78,6 @@ int modelsCommand(const Arguments& arguments) {
     }
     const std::int64_t count = models::countParameters(task->model);
     const std::string optimizer = toString(entry.optimizer);
-    std::string flags = models::toString(models::defaults(entry.flags));
     if (asJson) {
       all.push_back({{"name", entry.name},
                      {"summary", entry.summary},
@@ -56,18 +85,23 @@ int modelsCommand(const Arguments& arguments) {
                      {"data", entry.data},
                      {"batch", entry.batch},
                      {"optimizer", optimizer},
-                     {"flags", flags}});
+                     {"schedule", toString(entry.schedule)},
+                     {"clip_norm", entry.clipNorm},
+                     {"flags", models::toString(models::defaults(entry.flags))}});
       continue;
     }
-    if (entry.flags.size() > 1) flags.clear();  // Too many for a line: they are in the help.
     // Name and learning rate; the rest are torch's defaults.
     const std::string brief = fmt::format("{} {}", optimizer.substr(0, optimizer.find(' ')),
                                           learningRate(entry.optimizer));
-    fmt::print("{:11} {:>10}  {:24} {:>5}  {:11} {}{}\n", entry.name, grouped(count), entry.data,
-               entry.batch, brief, entry.summary,
-               flags.empty() ? "" : fmt::format(" (--{})", flags));
+    fmt::print("{:11} {:>10}  {:24} {:>5}  {:11} {}\n", entry.name, grouped(count), entry.data,
+               entry.batch, brief, entry.summary);
+    printFlags(flagsOf(entry));
   }
-  if (asJson) fmt::print("{}\n", all.dump(2));
+  if (asJson) {
+    fmt::print("{}\n", all.dump(2));
+  } else {
+    fmt::print("Running statistics (of BatchNorm) are not counted among the parameters.\n");
+  }
   return 0;
 }
 

@@ -26,7 +26,7 @@ int trainCommand(const Arguments& arguments) {
   const train::Flags flags(app);
   if (const auto exitCode = parse(app, arguments)) return *exitCode;
   Task task;
-  if (const auto exitCode = model.makeTask(Part::kTrain, task)) return *exitCode;
+  if (const auto exitCode = model.makeTrainingTask(Part::kTrain, task)) return *exitCode;
   return train::runProgram(app.get_name(), std::move(task), flags);
 }
 

@@ -35,6 +35,7 @@ Result<std::size_t> GzipReader::read(std::span<std::byte> result) {
   const std::size_t size = std::min(result.size(), rest_.size());
   std::copy_n(rest_.begin(), size, result.begin());
   rest_ = rest_.subspan(size);
+  count_ += static_cast<std::int64_t>(size);
   return size;
 }
 
@@ -55,6 +56,7 @@ Result<std::size_t> GzipReader::inflate(std::span<std::byte> result) {
     zlib.avail_out = static_cast<uInt>(room);
     const int outcome = ::inflate(&zlib, Z_NO_FLUSH);
     done += room - zlib.avail_out;
+    count_ += static_cast<std::int64_t>(room - zlib.avail_out);
 
     if (outcome == Z_STREAM_END) {
       // gzip allows several streams one behind the other.

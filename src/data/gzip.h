@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -22,6 +23,8 @@ class GzipReader {
   // Fills `result`; less than all of it only at the end, which includes the check of gzip's
   // checksum. A compressed stream that ends too early or is damaged is kIo.
   Result<std::size_t> read(std::span<std::byte> result);
+  // Bytes read so far, with those before the place where a read failed.
+  std::int64_t count() const { return count_; }
 
  private:
   struct Stream;
@@ -29,6 +32,7 @@ class GzipReader {
 
   std::span<const std::byte> rest_;  // Not used by a compressed one.
   std::unique_ptr<Stream> stream_;
+  std::int64_t count_ = 0;
 };
 
 }  // namespace colla::data

@@ -95,6 +95,8 @@ constexpr std::array kKinds = {
     Kind{"synthetic:captions", "synthetic:captions[:SAMPLES]", data::openSyntheticCaptions,
          nullptr},
     Kind{"synthetic:cifar10", "synthetic:cifar10[:SAMPLES]", data::openSyntheticCifar10, nullptr},
+    Kind{"synthetic:cifar100", "synthetic:cifar100[:SAMPLES]", data::openSyntheticCifar100,
+         nullptr},
     Kind{"synthetic:gpcr", "synthetic:gpcr[:SAMPLES]", data::openSyntheticGpcr, nullptr},
     Kind{"synthetic:libsvm", "synthetic:libsvm[:SAMPLESxFEATURES]", data::openSyntheticLibsvm,
          nullptr},

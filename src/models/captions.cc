@@ -1,9 +1,6 @@
 // `im2txt`: Show and Tell (Vinyals and others, 2015). Inception-v3 sees an image; an LSTM that was
 // shown its embedding first says a caption, word by word.
-#include <fmt/format.h>
-
 #include <cmath>
-#include <fstream>
 
 #include "models/beam_search.h"
 #include "models/inception_v3.h"
@@ -149,21 +146,11 @@ class Captions final : public Model, public Predicts {
   CaptionsImpl net_;
 };
 
-Result<std::vector<std::string>> readVocabulary(const std::string& path) {
-  std::vector<std::string> words;
-  if (path.empty()) return words;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) words.push_back(line);
-  if (words.empty()) {
-    return {StatusCode::kIo, fmt::format("--vocabulary: cannot read words from {}", path)};
-  }
-  return words;
-}
-
 }  // namespace
 
 std::vector<Flag> captionFlags() {
   return {{"input", "299x299", "height x width that images are scaled to"},
+          kAugment,
           {"train-inception", "false", "true: Inception's weights are trained too"},
           {"inception-weights", "none", "safetensors file with its first weights, or none", false},
           {"units", "512", "of the LSTM"},
@@ -178,6 +165,16 @@ Result<ReadOptions> captionReads(const Values& values) {
   COLLA_TRY_ASSIGN(ReadOptions options, imageReads(values));
   options.vocabulary = values.find("vocabulary")->second;
   return options;
+}
+
+Result<std::string> captionAdvice(const Values& values) {
+  if (values.find("train-inception")->second == "true" ||
+      values.find("inception-weights")->second != "none") {
+    return std::string();
+  }
+  return std::string(
+      "Inception begins with random weights and keeps them: give --inception-weights FILE, or "
+      "--train-inception true");
 }
 
 Result<MakeModel> makeCaptions(const DataShape& data, const Values& values) {
@@ -203,7 +200,7 @@ Result<MakeModel> makeCaptions(const DataShape& data, const Values& values) {
   COLLA_TRY_ASSIGN(sizes.dropout, realNumber(values, "dropout", 0, 0.99));
   COLLA_TRY_ASSIGN(sizes.beam.beam, wholeNumber(values, "beam", 1));
   COLLA_TRY_ASSIGN(sizes.beam.most, wholeNumber(values, "longest", 1));
-  COLLA_TRY_ASSIGN(sizes.vocabulary, readVocabulary(values.find("vocabulary")->second));
+  sizes.vocabulary = data.words;
   return MakeModel([sizes] { return std::make_unique<Captions>(sizes); });
 }
 

@@ -18,12 +18,17 @@ constexpr Flag kHidden = {"hidden", "100", "units of each hidden layer"};
 }  // namespace
 
 DataShape shapeOf(const Dataset& dataset) {
-  return {dataset.fields(), dataset.classes(), dataset.symbols()};
+  return {dataset.fields(), dataset.classes(), dataset.symbols(), dataset.words()};
 }
 
 Result<ReadOptions> readOptions(const Entry& entry, const Values& values) {
   if (!entry.reads) return ReadOptions();
   return entry.reads(values);
+}
+
+Result<std::string> adviceOf(const Entry& entry, const Values& values) {
+  if (!entry.advice) return std::string();
+  return entry.advice(values);
 }
 
 std::span<const Entry> catalog() {
@@ -50,7 +55,8 @@ std::span<const Entry> catalog() {
        .clipNorm = 5,
        .flags = captionFlags(),
        .reads = captionReads,
-       .make = makeCaptions},
+       .make = makeCaptions,
+       .advice = captionAdvice},
       {.name = "inceptionv3",
        .summary = "Inception-v3 as in Keras",
        .data = kCifar,
@@ -58,7 +64,8 @@ std::span<const Entry> catalog() {
        .batch = 32,
        .flags = imageFlags("299x299"),
        .reads = imageReads,
-       .make = makeInceptionV3},
+       .make = makeInceptionV3,
+       .advice = imageAdvice},
       {.name = "lm",
        .summary = "language model: embedding, LSTM with projection, sampled softmax",
        .data = "synthetic:text",
@@ -89,7 +96,8 @@ std::span<const Entry> catalog() {
        .batch = 32,
        .flags = imageFlags("128x128"),
        .reads = imageReads,
-       .make = makeResNet50V2},
+       .make = makeResNet50V2,
+       .advice = imageAdvice},
       {.name = "resnet101v2",
        .summary = "ResNet-101 V2 as in Keras",
        .data = kCifar,
@@ -97,7 +105,8 @@ std::span<const Entry> catalog() {
        .batch = 32,
        .flags = imageFlags("128x128"),
        .reads = imageReads,
-       .make = makeResNet101V2},
+       .make = makeResNet101V2,
+       .advice = imageAdvice},
       {.name = "resnet152v2",
        .summary = "ResNet-152 V2 as in Keras",
        .data = kCifar,
@@ -105,7 +114,8 @@ std::span<const Entry> catalog() {
        .batch = 32,
        .flags = imageFlags("128x128"),
        .reads = imageReads,
-       .make = makeResNet152V2},
+       .make = makeResNet152V2,
+       .advice = imageAdvice},
       {.name = "snn",
        .summary = "one hidden layer with ReLU",
        .data = kMnist,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,8 +22,9 @@ namespace colla::models {
 // What a model has to know of the data before it can be made.
 struct DataShape {
   std::vector<Field> fields;
-  std::int64_t classes = 0;  // 0: the target is not a class.
-  std::int64_t symbols = 0;  // As Dataset::symbols().
+  std::int64_t classes = 0;             // 0: the target is not a class.
+  std::int64_t symbols = 0;             // As Dataset::symbols().
+  std::vector<std::string> words = {};  // As Dataset::words().
 };
 DataShape shapeOf(const Dataset& dataset);
 
@@ -40,10 +42,16 @@ struct Entry {
   // kInvalidArgument where the model can't learn from such data, or a flag has a wrong value. What
   // it returns makes models for any number of replicas.
   std::function<Result<MakeModel>(const DataShape& data, const Values& values)> make;
+  // Before a training: kInvalidArgument where the model has no loss with these values; else one
+  // line that the user should know, or nothing. Null: nothing.
+  std::function<Result<std::string>(const Values& values)> advice = {};
 };
 
 // entry.reads, or nothing wanted.
 Result<ReadOptions> readOptions(const Entry& entry, const Values& values);
+
+// entry.advice, or nothing.
+Result<std::string> adviceOf(const Entry& entry, const Values& values);
 
 // By name.
 std::span<const Entry> catalog();

@@ -17,6 +17,8 @@ namespace {
 
 // Of the last layer's weights: this times half of the sum of their squares is added to the loss.
 constexpr double kL2 = 1e-3;
+// As published, of every layer that has a bias; weights begin as Glorot's, uniform.
+constexpr double kFirstBias = 0.1;
 
 struct DeepFamOptions {
   std::vector<std::int64_t> windows;
@@ -39,8 +41,8 @@ struct DeepFamImpl : torch::nn::Module {
           name,
           torch::nn::Conv1d(torch::nn::Conv1dOptions(kernels::kClasses, options.filters, window)
                                 .bias(!options.norm))));
-      torch::nn::init::kaiming_normal_(convolutions.back()->weight, 0, torch::kFanIn, torch::kReLU);
-      if (!options.norm) torch::nn::init::zeros_(convolutions.back()->bias);
+      torch::nn::init::xavier_uniform_(convolutions.back()->weight);
+      if (!options.norm) torch::nn::init::constant_(convolutions.back()->bias, kFirstBias);
       if (options.norm) {
         norms.push_back(register_module(name + "_norm", ShiftNorm(options.filters)));
       }
@@ -48,9 +50,11 @@ struct DeepFamImpl : torch::nn::Module {
     const auto features = static_cast<std::int64_t>(options.windows.size()) * options.filters;
     fc1 = register_module(
         "fc1", torch::nn::Linear(torch::nn::LinearOptions(features, options.hidden).bias(false)));
-    torch::nn::init::kaiming_normal_(fc1->weight, 0, torch::kFanIn, torch::kReLU);
+    torch::nn::init::xavier_uniform_(fc1->weight);
     fc1Norm = register_module("fc1_norm", ShiftNorm(options.hidden));
     fc2 = register_module("fc2", torch::nn::Linear(options.hidden, options.classes));
+    torch::nn::init::xavier_uniform_(fc2->weight);
+    torch::nn::init::constant_(fc2->bias, kFirstBias);
   }
 
   torch::Tensor forward(const torch::Tensor& sequence) {

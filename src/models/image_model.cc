@@ -14,6 +14,10 @@ namespace {
 
 constexpr std::int64_t kLargest = 16'384;
 
+constexpr char kNoLoss[] =
+    "without its top the model has no classes and no loss: --include-top false is for colla "
+    "predict, which then writes features";
+
 class ImageModel final : public Model, public Predicts {
  public:
   explicit ImageModel(std::shared_ptr<ImageNet> net) : net_(std::move(net)) {}
@@ -21,9 +25,7 @@ class ImageModel final : public Model, public Predicts {
   std::vector<std::string> metrics() const override { return {"accuracy"}; }
   Output compute(const std::vector<torch::Tensor>& batch) override {
     if (!net_->options().includeTop) {
-      throw Error(StatusCode::kInvalidArgument,
-                  "without its top the model has no classes and no loss: --include-top false is "
-                  "for colla predict, which then writes features");
+      throw Error(StatusCode::kInvalidArgument, kNoLoss);
     }
     const torch::Tensor logits = net_->forward(batch.at(0));
     return {torch::nn::functional::cross_entropy(logits, batch.at(1)),
@@ -43,6 +45,7 @@ class ImageModel final : public Model, public Predicts {
 
 std::vector<Flag> imageFlags(std::string_view input) {
   return {{"input", input, "height x width that images are scaled to"},
+          kAugment,
           {"classes", "data", "classes of the last layer; data: as many as the data has"},
           {"include-top", "true", "true, or false: features instead of classes, for predictions"},
           {"pooling", "none", "of features without a top: avg, max or none", false},
@@ -59,10 +62,17 @@ Result<ReadOptions> imageReads(const Values& values) {
     const auto width = std::from_chars(height.ptr + 1, end, options.width);
     if (width.ec == std::errc() && width.ptr == end && options.height > 0 && options.width > 0 &&
         options.height <= kLargest && options.width <= kLargest) {
+      COLLA_TRY_ASSIGN(options.augment,
+                       oneOf<bool>(values, "augment", {{"true", true}, {"false", false}}));
       return options;
     }
   }
   return invalid("--input is \"{}\", but takes a height and a width, such as 128x128", text);
+}
+
+Result<std::string> imageAdvice(const Values& values) {
+  if (values.find("include-top")->second != "false") return std::string();
+  return invalid("{}", kNoLoss);
 }
 
 Status checkImages(const DataShape& data, const ReadOptions& size, std::int64_t least) {

@@ -20,10 +20,16 @@ struct ImageOptions {
   Weights weights;
 };
 
+// Whether the training part is cropped and flipped: of every model that takes images by size.
+inline constexpr Flag kAugment = {
+    "augment", "false", "true: images are cropped and flipped at random in training", false};
+
 // The flags, with `input` (such as "128x128") as the size that images have unless told otherwise.
 std::vector<Flag> imageFlags(std::string_view input);
-// --input as height and width, for Entry::reads.
+// --input as height and width, and --augment, for Entry::reads.
 Result<ReadOptions> imageReads(const Values& values);
+// For Entry::advice: without a top there is no loss.
+Result<std::string> imageAdvice(const Values& values);
 // kInvalidArgument unless the data's first field is images of that size, at least `least` high and
 // wide.
 Status checkImages(const DataShape& data, const ReadOptions& size, std::int64_t least);

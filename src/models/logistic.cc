@@ -1,4 +1,8 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <span>
 
 #include "models/logistic_loss.h"
 #include "models/makers.h"
@@ -89,6 +93,15 @@ bool isSparse(const DataShape& data) {
          data.fields[1].shape.size() == 1;
 }
 
+// " (1, 2, 5)", not all of them where they are many.
+std::string namesOf(const std::vector<std::string>& classes) {
+  constexpr std::size_t kMost = 10;
+  if (classes.empty()) return "";
+  return fmt::format(" ({}{})",
+                     fmt::join(std::span(classes).first(std::min(classes.size(), kMost)), ", "),
+                     classes.size() > kMost ? ", …" : "");
+}
+
 }  // namespace
 
 Result<MakeModel> makeLogistic(const DataShape& data, const Values& /*values*/) {
@@ -98,9 +111,10 @@ Result<MakeModel> makeLogistic(const DataShape& data, const Values& /*values*/) 
     COLLA_TRY_ASSIGN(features, featuresOf(data));
   }
   if (data.classes != 2) {
-    return {
-        StatusCode::kInvalidArgument,
-        fmt::format("lr tells two classes apart, but the data has {}: use softmax", data.classes)};
+    return {StatusCode::kInvalidArgument,
+            fmt::format("lr tells two classes apart, but the data has {}{}: {}", data.classes,
+                        namesOf(data.words),
+                        sparse ? "no model takes more of sparse data" : "use softmax")};
   }
   return MakeModel([features, sparse] {
     return std::make_unique<Logistic>(

@@ -33,6 +33,7 @@ Result<MakeModel> makeLanguage(const DataShape& data, const Values& values);
 // Captions for images.
 std::vector<Flag> captionFlags();
 Result<ReadOptions> captionReads(const Values& values);
+Result<std::string> captionAdvice(const Values& values);
 Result<MakeModel> makeCaptions(const DataShape& data, const Values& values);
 
 // The numbers in one sample of the first field. kInvalidArgument unless the data set is one of

@@ -79,6 +79,8 @@ Session::Session(Job& job, const Task& task, const RunPlan& plan)
       test_ = *test;
     } else if (test.status().code() != StatusCode::kNotFound) {
       throwIfError(test.status());
+    } else if (records()) {
+      log::info("there is no test part: {}", test.status().message());
     }
   }
   order_ = valueOrThrow(data::Order::create({.samples = train_->size(),

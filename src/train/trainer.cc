@@ -68,6 +68,7 @@ std::string settingsOf(const train::RunPlan& plan, const Job& job) {
 void announceTraining(const Task& task, const train::RunPlan& plan, const Job& job) {
   log::info("{}: {}{}", task.name, settingsOf(plan, job),
             plan.resumeStep ? fmt::format(", resuming from step {}", *plan.resumeStep) : "");
+  if (!task.warning.empty()) log::warn("{}: {}", task.name, task.warning);
 }
 
 void announceEvaluation(const Task& task, const train::RunPlan& plan, const Job& job) {

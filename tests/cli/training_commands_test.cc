@@ -17,10 +17,14 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 
 class TrainingCommandsTest : public checkpoint::CheckpointTest {
  protected:
   Outcome colla(const std::string& arguments) const { return runColla(scratch_.path(), arguments); }
+  void writeText(const std::string& name, const std::string& text) const {
+    std::ofstream(path(name), std::ios::binary) << text;
+  }
   // The last line of a --json file.
   nlohmann::json totals(const std::string& name) const {
     const std::string text = checkpoint::readText(path(name));
@@ -83,6 +87,11 @@ TEST_F(TrainingCommandsTest, WhatIsWrongIsToldBeforeAnythingStarts) {
            Case{"train mlp --np 2 --batch 0", 2, "--batch is 0"},
            Case{"train mlp --np 3 --slices 2", 2, "3 workers can't share 2 slices"},
            Case{"train lr --np 2 --data synthetic:mnist:60", 2, "two classes"},
+           Case{"train resnet50v2 --np 2 --include-top false", 2,
+                "--include-top false is for colla predict"},
+           Case{"eval resnet50v2 --include-top false --checkpoint-dir run", 2,
+                "--include-top false is for colla predict"},
+           Case{"train resnet50v2 --np 2 --augment yes", 2, "--augment is \"yes\""},
            Case{"train mlp --np 2 --data synthetic:mnist:x", 2, "the size is to be"},
            Case{"train mlp --np 2 --data gone", 1, "neither a data set nor a folder"},
            Case{"train mlp --np 2 --data mnist:empty", 1, "no train-images-idx3-ubyte"},
@@ -160,7 +169,59 @@ TEST_F(TrainingCommandsTest, Models) {
   ASSERT_NE(lm, json.end());
   EXPECT_EQ((*lm)["data"], "synthetic:text");
   EXPECT_THAT((*lm)["flags"].get<std::string>(), HasSubstr("vocab=data"));
-  EXPECT_EQ(std::ranges::count(outcome.out, '\n'), std::ssize(json) + 1);
+  // One line for each, with what it is trained with below it.
+  std::int64_t lines = 0;
+  for (const auto& each : json) {
+    lines += outcome.out.find("\n" + each["name"].get<std::string>() + " ") != std::string::npos;
+  }
+  EXPECT_EQ(lines, std::ssize(json));
+  EXPECT_THAT(outcome.out, HasSubstr("\n            --hidden 100\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("Running statistics (of BatchNorm) are not counted"));
+  const auto im2txt =
+      std::ranges::find_if(json, [](const auto& each) { return each["name"] == "im2txt"; });
+  ASSERT_NE(im2txt, json.end());
+  EXPECT_EQ((*im2txt)["schedule"], "step:146590:0.5");
+  EXPECT_EQ((*im2txt)["clip_norm"], 5);
+  EXPECT_EQ((*lm)["schedule"], "constant");
+  EXPECT_THAT(
+      outcome.out,
+      HasSubstr("\n            --lr-schedule step:146590:0.5 --clip-norm 5 --input 299x299"));
+}
+
+// Contract: that nothing is evaluated is told, and why.
+TEST_F(TrainingCommandsTest, SaysThatThereIsNoTestPart) {
+  writeText("few", "1 1:1\n-1 2:1\n");
+  const std::string train = "train lr --data libsvm:few --steps 1 --batch 2";
+  for (const char* way : {" --np 1", " --np 2"}) {
+    const Outcome outcome = colla(train + way);
+    EXPECT_EQ(outcome.exitCode, 0) << outcome.error;
+    const std::string_view line = "there is no test part: few: fewer than five samples";
+    const std::size_t first = outcome.error.find(line);
+    EXPECT_NE(first, std::string::npos) << outcome.error;
+    EXPECT_EQ(outcome.error.find(line, first + 1), std::string::npos) << outcome.error;
+  }
+  EXPECT_THAT(colla(train + " --no-eval").error, Not(HasSubstr("no test part")));
+}
+
+// What is not of two classes has no other model where it is sparse, so none is advised.
+TEST_F(TrainingCommandsTest, NamesTheLabelsOfSparseData) {
+  writeText("many", "1 1:1\n-1 2:1\n7 1:2\n");
+  const Outcome outcome = colla("train lr --data libsvm:many");
+  EXPECT_EQ(outcome.exitCode, 2);
+  EXPECT_THAT(outcome.error,
+              AllOf(HasSubstr("but the data has 3 (-1, 1, 7)"), Not(HasSubstr("softmax"))));
+}
+
+// Contract: a frozen network of random weights is told once, and nothing else is.
+TEST_F(TrainingCommandsTest, WarnsOfAnInceptionThatLearnsNothing) {
+  const std::string train =
+      "train im2txt --data synthetic:captions:4 --input 75x75 --units 4 --embedding 4 --steps 1 "
+      "--batch 2 --no-eval --log warn";
+  const Outcome outcome = colla(train + " --np 2");
+  EXPECT_EQ(outcome.exitCode, 0) << outcome.error;
+  EXPECT_THAT(outcome.error, HasSubstr("Inception begins with random weights and keeps them"));
+  EXPECT_EQ(std::ranges::count(outcome.error, '\n'), 1) << outcome.error;
+  EXPECT_THAT(colla(train + " --train-inception true").error, IsEmpty());
 }
 
 TEST_F(TrainingCommandsTest, HelpHasExamples) {

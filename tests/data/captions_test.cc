@@ -71,6 +71,8 @@ TEST_F(CaptionsTest, MakesAndReadsThem) {
             "<pad>\n<s>\n</s>\n<unk>\na\ndog\n,\n.\ncat\nruns\nthe\n");
 
   const auto test = opened(plan_.out, Part::kTest);  // By what is in it.
+  EXPECT_THAT(test->words(), ElementsAre("<pad>", "<s>", "</s>", "<unk>", "a", "dog", ",", ".",
+                                         "cat", "runs", "the"));
   EXPECT_EQ(test->describe(), "test part of " + plan_.out +
                                   ": 1 samples of image float32 3x6x11, caption int64 ?, length "
                                   "int64 (11 classes)");

@@ -97,10 +97,12 @@ TEST_F(CifarTest, SaysWhichFileIsWrong) {
   const std::string file = folder_.write("data_batch_1.bin", record(1, 0) + record(10, 0));
   EXPECT_THAT(errorOf(Cifar::k10), HasSubstr(file + ": record 1 has label 10; labels are 0 to 9"));
   folder_.write("data_batch_1.bin", record(1, 0) + "more");
-  EXPECT_THAT(errorOf(Cifar::k10),
-              HasSubstr(file + ": 3077 bytes are no whole number of records of 3073"));
+  EXPECT_THAT(
+      errorOf(Cifar::k10),
+      HasSubstr(file + ": the file ends inside of record 1: 3077 bytes are no whole number of "
+                       "records of 3073"));
   folder_.write("data_batch_1.bin", "");
-  EXPECT_THAT(errorOf(Cifar::k10), HasSubstr(file + ": 0 bytes"));
+  EXPECT_THAT(errorOf(Cifar::k10), HasSubstr(file + ": the file is empty"));
 
   std::filesystem::remove(file);
   const std::string batch = folder_.write("data_batch_1", "\x80\x02}.");

@@ -106,6 +106,22 @@ TEST(DecodeTest, RefusesDamage) {
   EXPECT_EQ(decodeErrorOf("GIF89a"), "file: this is neither a JPEG nor a PNG image");
 }
 
+// Contract: pixels that libjpeg makes up for what it can't decode are not taken for an image.
+TEST(DecodeTest, RefusesJpegWithOverwrittenPixels) {
+  const auto overwritten = [](std::string file, std::string_view bytes) {
+    const std::size_t scan = file.find("\xff\xda");
+    EXPECT_NE(scan, std::string::npos);
+    return file.replace(scan + (file.size() - scan) / 2, bytes.size(), bytes);
+  };
+  const std::string_view ones("\xff\0\xff\0\xff\0\xff\0\xff\0\xff\0\xff\0\xff\0", 16);
+  for (const bool progressive : {false, true}) {
+    const std::string whole = jpegOf(noise({64, 64}), {.progressive = progressive});
+    // A run of ones is no code of any table.
+    EXPECT_THAT(decodeErrorOf(overwritten(whole, ones)),
+                AllOf(StartsWith("file: a damaged JPEG image"), HasSubstr("bad Huffman code")));
+  }
+}
+
 TEST(DecodeTest, RefusesLargeImagesByTheirHeader) {
   EXPECT_EQ(decodeErrorOf(pngOf(noise({8, 9})), 71), "file: an image of 8x9 pixels is too large");
   EXPECT_EQ(decodeErrorOf(jpegOf(noise({8, 9})), 71), "file: an image of 8x9 pixels is too large");

@@ -73,8 +73,8 @@ TEST_F(FolderTest, SaysWhatIsWrong) {
   const auto batch = train->read(std::vector<std::int64_t>{0, 1}, random);
   ASSERT_FALSE(batch.ok());
   EXPECT_THAT(toString(batch.status()), HasSubstr(damaged + ": this is neither a JPEG nor a PNG"));
-  add("train/cat/1.png", "");
-  EXPECT_THAT(refusal(folder_.path()), HasSubstr("1.png: the file is empty"));
+  add("train/cat/2.png", "");  // Whichever it is.
+  EXPECT_THAT(refusal(folder_.path()), HasSubstr("train/cat/2.png: the file is empty"));
   EXPECT_THAT(refusal(folder_.path(), Part::kTest), HasSubstr("not found"));
   add("test/cow/1.png", pngOf(plain({4, 5}, 1, 2, 3)));
   EXPECT_THAT(refusal(folder_.path(), Part::kTest),

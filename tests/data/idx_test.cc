@@ -72,7 +72,9 @@ TEST(IdxTest, NamesWhatIsWrongWithTheHeader) {
 
 // Contract: a header that claims more than memory holds takes no memory.
 TEST(IdxTest, NamesWhatIsWrongWithTheLength) {
-  EXPECT_THAT(idxErrorOf(idx({5}, "abcd")), HasSubstr("truncated: its header says 5 bytes, but 4"));
+  EXPECT_THAT(idxErrorOf(idx({5}, "abcd")),
+              HasSubstr("truncated inside of record 4: its header says 5 bytes, but 4"));
+  EXPECT_THAT(idxErrorOf(idx({3, 2, 2}, "abcdefg"), 3), HasSubstr("truncated inside of record 1:"));
   EXPECT_THAT(idxErrorOf(idx({5}, "abcdef")), HasSubstr("says 5 bytes, but more are there"));
   EXPECT_THAT(idxErrorOf(gzip(idx({5}, "abcd"))), HasSubstr("truncated"));
   EXPECT_THAT(idxErrorOf(gzip(idx({5}, "abcdef"))), HasSubstr("but more are there"));
@@ -90,6 +92,9 @@ TEST(IdxTest, NamesDamagedCompression) {
        {std::size_t{2}, std::size_t{15}, good.size() / 2, good.size() - 9, good.size() - 1}) {
     EXPECT_THAT(idxErrorOf(good.substr(0, length)), HasSubstr("ends too early")) << length;
   }
+  const std::string images = gzip(idx({40, 5, 5}, bytes(40 * 5 * 5)));
+  EXPECT_THAT(idxErrorOf(images.substr(0, images.size() / 2), 3),
+              HasSubstr("the gzip stream ends too early inside of record "));
   std::string flipped = good;
   flipped[good.size() - 6] ^= 1;  // The checksum, behind all elements.
   EXPECT_THAT(idxErrorOf(flipped),

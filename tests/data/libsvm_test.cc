@@ -55,6 +55,20 @@ TEST_F(LibsvmTest, SplitsOneFileAndSortsTheClasses) {
               ElementsAre(2));
 }
 
+// Contract: both parts have the same classes, which have the labels as names.
+TEST_F(LibsvmTest, LabelsOfTheTestAreThoseOfTheTraining) {
+  const std::string file = folder_.write("some", "3 1:1\n-1 1:2\n");
+  const std::string test = folder_.write("some.t", "-1 1:1\n# no 7\n7 1:1\n");
+  for (const Part part : {Part::kTrain, Part::kTest}) {
+    EXPECT_THAT(refusal("libsvm:" + file, part),
+                HasSubstr(test + ":3: label 7 does not occur in " + file));
+  }
+  folder_.write("some.t", "3 1:1\n");
+  EXPECT_THAT(opened("libsvm:" + file, Part::kTest)->words(), ElementsAre("-1", "3"));
+  EXPECT_THAT(readAll(*opened("libsvm:" + file, Part::kTest))[2].as<std::int64_t>(),
+              ElementsAre(1));
+}
+
 TEST_F(LibsvmTest, NamesFileAndLine) {
   const std::string file = folder_.path() + "/some";
   EXPECT_THAT(errorOf("1 1:1\nx 1:1\n"), HasSubstr(file + ":2: \"x\" is no label"));

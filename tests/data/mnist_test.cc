@@ -69,6 +69,19 @@ TEST_F(MnistTest, SaysWhatIsMissing) {
   EXPECT_THAT(errorOf(Part::kTest), HasSubstr("there is no t10k-images-idx3-ubyte"));
 }
 
+// Contract: a part that is not there at all may be done without; half a part is damage.
+TEST_F(MnistTest, HalfAPartIsNotAMissingOne) {
+  const auto codeOf = [this] { return openMnist(folder_.path(), Part::kTest).status().code(); };
+  EXPECT_EQ(codeOf(), StatusCode::kNotFound);
+  const std::string images = folder_.write("t10k-images-idx3-ubyte", images_);
+  EXPECT_EQ(codeOf(), StatusCode::kIo);
+  EXPECT_THAT(errorOf(Part::kTest), HasSubstr("there is no t10k-labels-idx1-ubyte"));
+  std::filesystem::remove(images);
+  folder_.write("t10k-labels.idx1-ubyte.gz", gzip(labels_));
+  EXPECT_EQ(codeOf(), StatusCode::kIo);
+  EXPECT_THAT(errorOf(Part::kTest), HasSubstr("there is no t10k-images-idx3-ubyte"));
+}
+
 TEST_F(MnistTest, SaysWhichFileIsWrong) {
   const std::string images = folder_.write("train-images-idx3-ubyte", images_);
   const std::string labels = folder_.write("train-labels-idx1-ubyte", idx({3}, "\x01\x0a\x02"));

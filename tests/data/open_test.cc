@@ -36,6 +36,9 @@ TEST(OpenTest, SyntheticSetsHaveTheSizeAskedFor) {
   EXPECT_EQ(describe("synthetic:cifar10:600", Part::kTest),
             "synthetic:cifar10, test part: 100 samples of image float32 3x32x32, label int64 "
             "(10 classes)");
+  EXPECT_EQ(describe("synthetic:cifar100:600", Part::kTest),
+            "synthetic:cifar100, test part: 100 samples of image float32 3x32x32, label int64 "
+            "(100 classes)");
   EXPECT_EQ(describe("synthetic:gpcr:600", Part::kTest),
             "synthetic:gpcr, test part: 100 samples of sequence uint8 1000, label int64 "
             "(48 classes)");

@@ -75,6 +75,16 @@ TEST_F(ProteinsTest, ReadsFasta) {
   EXPECT_THAT(readAll(*opened("proteins:" + numbers))[1].as<std::int64_t>(), ElementsAre(7, 10));
 }
 
+TEST_F(ProteinsTest, SkipsCommentsOfFasta) {
+  for (const char* before : {"\n", " \r\n", "; made by hand\n\n"}) {
+    const std::string file =
+        folder_.write("some.fa", std::string(before) + ">a|1\nAC\n;cut here\n \nD\n>b|0\nE\n");
+    const Batch batch = readAll(*opened("proteins:" + file, Part::kTrain, ofLength(4)));
+    EXPECT_THAT(batch[0].as<std::uint8_t>(), ElementsAre(1, 2, 3, 0, 4, 0, 0, 0));
+    EXPECT_THAT(batch[1].as<std::int64_t>(), ElementsAre(1, 0));
+  }
+}
+
 // Contract: of one file, every fifth sequence is for the test, and nothing is in both.
 TEST_F(ProteinsTest, SplitsOneFile) {
   std::string text;

@@ -146,6 +146,9 @@ TEST_F(RecordImagesTest, NamesTheRecordThatIsWrong) {
   const std::string test = write("test.tfrecord", {grey(2)});
   EXPECT_THAT(refusal(all_, Part::kTest),
               HasSubstr(test + ": record 0: image/class/label is 2; classes are from 0 to 1"));
+  write("test.tfrecord", {grey(0), grey(1), grey(2)});  // Whichever it is.
+  EXPECT_THAT(refusal(all_, Part::kTest),
+              HasSubstr(test + ": record 2: image/class/label is 2; classes are from 0 to 1"));
 }
 
 TEST_F(RecordImagesTest, SaysWhatIsMissing) {

@@ -24,6 +24,8 @@ TEST(SyntheticTest, IsTheSameEverywhere) {
   EXPECT_EQ(checksum(**syntheticLr(100, 31, Part::kTrain, 2)), 1931250307U);
   EXPECT_EQ(checksum(**syntheticCifar10(20, Part::kTrain)), 2113620197U);
   EXPECT_EQ(checksum(**syntheticCifar10(20, Part::kTest)), 3644778606U);
+  EXPECT_EQ(checksum(**syntheticCifar100(20, Part::kTrain)), 3087813117U);
+  EXPECT_EQ(checksum(**syntheticCifar100(20, Part::kTest)), 2473869866U);
   EXPECT_EQ(checksum(**syntheticGpcr(20, Part::kTrain)), 2090721529U);
   EXPECT_EQ(checksum(**syntheticGpcr(20, Part::kTest)), 3364331025U);
   EXPECT_EQ(checksum(**syntheticLibsvm(100, 1000, Part::kTrain)), 2851383400U);
@@ -75,6 +77,15 @@ TEST(SyntheticTest, ColouredImagesCanBeLearned) {
   const double accuracy = nearestMeanAccuracy(*train, *test);
   EXPECT_GT(accuracy, 0.7);   // Chance: 0.1.
   EXPECT_LT(accuracy, 0.97);  // Something is left for better models.
+}
+
+TEST(SyntheticTest, AHundredClassesCanBeLearned) {
+  const auto train = *syntheticCifar100(6000, Part::kTrain);
+  const auto test = *syntheticCifar100(1000, Part::kTest);
+  EXPECT_EQ(train->classes(), 100);
+  const double accuracy = nearestMeanAccuracy(*train, *test);
+  EXPECT_GT(accuracy, 0.4);  // Chance: 0.01.
+  EXPECT_LT(accuracy, 0.9);
 }
 
 // Naive Bayes on triples of letters, as was done for the real families.
@@ -178,6 +189,8 @@ TEST(SyntheticTest, TheNextWordCanBeLearned) {
 // Contract: the word for the colour of a lonely shape can be seen in its picture.
 TEST(SyntheticTest, CaptionsTellWhatIsSeen) {
   const auto set = *syntheticCaptions(600, Part::kTest);
+  const auto words = set->words();
+  ASSERT_EQ(std::ssize(words), set->classes());
   const Batch batch = readAll(*set);
   const std::int64_t width = batch[1].shape()[1];
   ASSERT_EQ(width, 9);
@@ -198,6 +211,9 @@ TEST(SyntheticTest, CaptionsTellWhatIsSeen) {
     const bool green = middle(1) > 0.5F;
     const std::int64_t guess = red && green ? 8 : red ? 5 : green ? 6 : 7;
     right += guess == caption[2] ? 1 : 0;
+    const std::string told = red && green ? "yellow" : red ? "red" : green ? "green" : "blue";
+    ASSERT_EQ(words[guess], told);
+    ASSERT_EQ(words[caption[1]], "a");
   }
   EXPECT_GT(alone, 150);
   EXPECT_GT(right, alone * 9 / 10);

@@ -122,8 +122,14 @@ TEST_F(TextTest, SaysWhatIsMissing) {
   EXPECT_THAT(refusal("text:" + file, Part::kTrain, withWords("/none")), HasSubstr("/none"));
   folder_.write("vocab.txt", special_ + "a\n");
   EXPECT_THAT(refusal(folder_.path()), HasSubstr("3 words are too few; one sample takes 20"));
-  folder_.write("train.txt", "");
+  folder_.write("train.txt", "\n");
   EXPECT_THAT(refusal(folder_.path()), HasSubstr("0 words are too few"));
+  folder_.write("train.txt", "");
+  EXPECT_THAT(refusal(folder_.path()), HasSubstr(file + ": the file is empty"));
+  // Among several, too.
+  folder_.write("train2.txt", std::string(100, 'a') + std::string(50, '\n'));
+  EXPECT_THAT(refusal(folder_.path(), Part::kTrain, ofLength(1)),
+              HasSubstr(file + ": the file is empty"));
 }
 
 }  // namespace

@@ -265,6 +265,28 @@ TEST(DeepFamModelTest, SizeAndNames) {
                           "fc1_norm.running_mean", "fc1_norm.running_var"));
 }
 
+// Glorot's, uniform, and biases of 0.1 where no normalisation follows.
+TEST(DeepFamModelTest, BeginsAsPublished) {
+  torch::manual_seed(2);
+  Values values = small("none");
+  values["filters"] = "100";
+  values["hidden"] = "200";
+  const auto model = valueOrThrow(deepfam().make(proteins(70, 50), values))();
+  const auto parameters = model->module().named_parameters();
+  const auto begins = [&](const std::string& name, double bound) {
+    const Tensor weight = parameters[name];
+    EXPECT_LE(weight.abs().max().item<double>(), bound) << name;
+    EXPECT_NEAR(weight.std().item<double>(), bound / std::sqrt(3.0), bound * 0.02) << name;
+  };
+  begins("conv8.weight", std::sqrt(6.0 / (8 * (21 + 100))));
+  begins("fc1.weight", std::sqrt(6.0 / (300 + 200)));
+  begins("fc2.weight", std::sqrt(6.0 / (200 + 50)));
+  for (const char* name : {"conv3.bias", "conv8.bias", "fc2.bias"}) {
+    EXPECT_TRUE(torch::equal(parameters[name], torch::full_like(parameters[name], 0.1))) << name;
+  }
+  EXPECT_EQ(parameters["fc1_norm.bias"].abs().max().item<double>(), 0);
+}
+
 TEST(DeepFamModelTest, RefusesWhatDoesNotFit) {
   const auto refusal = [](const DataShape& data, const Values& values) {
     return std::string(deepfam().make(data, values).status().message());

@@ -190,6 +190,28 @@ TEST(LanguageTest, SizesAndNames) {
   EXPECT_THAT(parameters["softmax.weight"].sizes(), ElementsAre(500, 4));
 }
 
+// The published model has a vocabulary of 793,470 words and 822,760,318 parameters: too many for a
+// test, so once with all the words and once with all the other sizes.
+TEST(LanguageTest, PublishedSize) {
+  const auto count = [](const Values& values) {
+    return countParameters(valueOrThrow(tryMake("lm", kText, values)));
+  };
+  constexpr std::int64_t kWords = 793'470;
+  // Without words: LSTM-2048-512.
+  constexpr std::int64_t kLstm = 4 * 2048 * (512 + 512 + 2) + 512 * 2048;
+  EXPECT_EQ(kWords * (512 + 512 + 1) + kLstm, 822'760'318);
+  const Values published = {
+      {"embedding", "512"}, {"units", "2048"}, {"projection", "512"}, {"candidates", "8192"}};
+  EXPECT_EQ(count(published), 300 * (512 + 512 + 1) + kLstm);
+  const Values words = {
+      {"vocab", "793470"}, {"embedding", "1"}, {"units", "1"}, {"projection", "1"}};
+  const auto model = valueOrThrow(tryMake("lm", kText, words))();
+  const auto parameters = model->module().named_parameters();
+  EXPECT_THAT(parameters["embedding.weight"].sizes(), ElementsAre(kWords, 1));
+  EXPECT_THAT(parameters["softmax.weight"].sizes(), ElementsAre(kWords, 1));
+  EXPECT_THAT(parameters["softmax.bias"].sizes(), ElementsAre(kWords));
+}
+
 // An evaluation takes the whole softmax: untrained, a perplexity of about the number of words.
 TEST(LanguageTest, PerplexityIsThatOfAllWords) {
   torch::manual_seed(1);
@@ -240,6 +262,51 @@ TEST(LanguageTest, RefusesWhatDoesNotFit) {
   DataShape images = kText;
   images.fields[0] = {"image", DataType::kFloat32, {3, 32, 32}};
   EXPECT_THAT(refusal("lm", images, {}), HasSubstr("lm learns from text"));
+}
+
+// Show and Tell as it was published.
+TEST(CaptionsTest, IsTrainedAsPublished) {
+  const Entry& entry = entryOf("im2txt");
+  EXPECT_EQ(entry.optimizer, OptimizerOptions(Sgd{.lr = 2.0}));
+  // Half after every eight epochs of 586,363 captions in batches of 32.
+  EXPECT_EQ(entry.schedule, (Schedule{.shape = StepRate{.every = 146'590, .factor = 0.5}}));
+  EXPECT_EQ(entry.clipNorm, 5);
+  EXPECT_EQ(entry.batch, 32);
+  const Values values = defaults(entry.flags);
+  EXPECT_EQ(values.at("units"), "512");
+  EXPECT_EQ(values.at("embedding"), "512");
+  EXPECT_EQ(values.at("dropout"), "0.3");
+  EXPECT_EQ(values.at("input"), "299x299");
+  EXPECT_EQ(values.at("train-inception"), "false");
+}
+
+// A model whose words have known probabilities, whatever it sees: the perplexity is the inverse of
+// their geometric mean over all words but <s>, of long and short captions alike.
+TEST(CaptionsTest, PerplexityIsOverWords) {
+  const DataShape data = {{{"image", DataType::kFloat32, {3, 75, 75}},
+                           {"caption", DataType::kInt64, {-1}},
+                           {"length", DataType::kInt64, {}}},
+                          6};
+  torch::manual_seed(1);
+  const auto model = valueOrThrow(
+      tryMake("im2txt", data, {{"input", "75x75"}, {"units", "4"}, {"embedding", "3"}}))();
+  const std::vector<double> chances = {0.05, 0.05, 0.4, 0.1, 0.15, 0.25};
+  const torch::NoGradGuard noGrad;
+  const auto parameters = model->module().named_parameters();
+  parameters["softmax.weight"].zero_();
+  parameters["softmax.bias"].copy_(torch::tensor(chances).log());
+  model->module().eval();
+  // "4 5" and "5", with <s> and </s>.
+  const torch::Tensor captions = torch::tensor({{1, 4, 5, 2}, {1, 5, 2, 0}}, torch::kInt64);
+  const torch::Tensor lengths = torch::tensor({4, 3}, torch::kInt64);
+  const Output output = model->compute({torch::rand({2, 3, 75, 75}), captions, lengths});
+  EXPECT_THAT(model->metrics(), ElementsAre("perplexity", "words"));
+  const double first = std::log(0.15) + std::log(0.25) + std::log(0.4);
+  const double second = std::log(0.25) + std::log(0.4);
+  const auto shown = model->shown(output.metrics);
+  EXPECT_NEAR(shown.at(0), std::exp(-(first + second) / 5), 1e-4);
+  EXPECT_NEAR(shown.at(1), 2.5, 1e-6);
+  EXPECT_NEAR(output.loss.item<double>(), -(first / 3 + second / 2) / 2, 1e-5);
 }
 
 }  // namespace

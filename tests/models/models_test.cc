@@ -73,6 +73,34 @@ TEST(ModelsTest, RefusesDataThatDoesNotFit) {
   EXPECT_THAT(refusal("softmax", more, {}), HasSubstr("3 fields"));
 }
 
+TEST(ModelsTest, SparseDataIsAdvisedNoOtherModel) {
+  DataShape sparse = {{{"feature", DataType::kInt64, {-1}},
+                       {"value", DataType::kFloat32, {-1}},
+                       {"label", DataType::kInt64, {}}},
+                      3,
+                      6,
+                      {"-1", "1", "7"}};
+  EXPECT_EQ(refusal("lr", sparse, {}),
+            "lr tells two classes apart, but the data has 3 (-1, 1, 7): no model takes more of "
+            "sparse data");
+  sparse.classes = 30;
+  sparse.words.assign(30, "x");
+  EXPECT_THAT(refusal("lr", sparse, {}), HasSubstr(" (x, x, x, x, x, x, x, x, x, x, …)"));
+  EXPECT_THAT(refusal("lr", kImages, {}), HasSubstr("the data has 10: use softmax"));
+}
+
+TEST(ModelsTest, ImagesAreAugmentedWhereTheFlagSaysSo) {
+  for (const char* name : {"resnet50v2", "resnet101v2", "resnet152v2", "inceptionv3", "im2txt"}) {
+    Values values = defaults(entryOf(name).flags);
+    EXPECT_FALSE(valueOrThrow(readOptions(entryOf(name), values)).augment) << name;
+    values["augment"] = "true";
+    EXPECT_TRUE(valueOrThrow(readOptions(entryOf(name), values)).augment) << name;
+    values["augment"] = "1";
+    EXPECT_THAT(readOptions(entryOf(name), values).status().message(),
+                HasSubstr("--augment is \"1\", but takes true, false"));
+  }
+}
+
 // By libtorch's own operators, in double.
 TEST(ModelsTest, LogisticRegressionIsRight) {
   const Entry& entry = entryOf("lr");

@@ -15,6 +15,7 @@ namespace colla::models {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
@@ -101,13 +102,32 @@ TEST_F(PredictTest, LossesOfText) {
 TEST_F(PredictTest, Captions) {
   const std::string model =
       "im2txt --data synthetic:captions:40 --input 75x75 --units 16 --embedding 12";
-  train(model + " --steps 2 --batch 8 --no-eval");
+  // Long enough to say something: all captions begin with "a".
+  train(model + " --steps 20 --batch 8 --no-eval --optimizer adam --lr 0.02");
   const auto all = objects(model + " --beam 2 --longest 5");
   ASSERT_FALSE(all.empty());
   for (const auto& each : all) {
     EXPECT_LE(std::ranges::count(each["caption"].get<std::string>(), ' '), 4);
     EXPECT_LT(each["log_probability"].get<double>(), 0);
   }
+  // In words, which are the data's own.
+  const auto csv = colla("predict " + model + " --checkpoint run --beam 2 --longest 5");
+  ASSERT_EQ(csv.exitCode, 0) << csv.error;
+  const auto lines = linesOf(csv.out);
+  EXPECT_EQ(lines.at(0), "sample,caption,log_probability");
+  EXPECT_EQ(lines.size(), all.size() + 1);
+  bool anyWord = false;
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    const std::size_t begin = lines[i].find(',') + 1;
+    const std::string caption = lines[i].substr(begin, lines[i].find(',', begin) - begin);
+    std::istringstream words(caption);
+    for (std::string word; words >> word;) {
+      EXPECT_THAT(word, AnyOf("a", "red", "green", "blue", "yellow", "square", "disc", "cross",
+                              "above", "beside", StartsWith("<")));
+      anyWord = true;
+    }
+  }
+  EXPECT_TRUE(anyWord) << csv.out;
 }
 
 TEST_F(PredictTest, RefusesWithOneLine) {
@@ -130,7 +150,7 @@ TEST_F(PredictTest, RefusesWithOneLine) {
   EXPECT_THAT(refused("predict mlp --checkpoint run --format xml" + data, 2), HasSubstr("xml"));
   EXPECT_THAT(refused("train resnet50v2 --input 32x32 --data synthetic:cifar10:8 --include-top "
                       "false --steps 1 --log error",
-                      1),
+                      2),
               HasSubstr("--include-top false is for colla predict"));
 
   EXPECT_THAT(refused("export nowhere --out x.safetensors", 1), HasSubstr("nowhere"));

@@ -57,9 +57,9 @@ TEST_P(SameBitsTest, UnderEveryStrategy) {
 
 const std::vector<std::string> kAllWays = {
     "--strategy mirrored --np 2", "--strategy allreduce --np 2", "--strategy allreduce --np 3"};
-// Where a step takes long.
+// Where a step takes very long, and the same code is tried in all ways with a smaller model.
 const std::vector<std::string> kTwoWays = {"--strategy mirrored --np 2",
-                                           "--strategy allreduce --np 3"};
+                                           "--strategy allreduce --np 2"};
 
 // 5 steps of 64 samples, the last one with 44; slices of 22, 21 and 21.
 Training quick(const std::string& name, const std::string& flags) {
@@ -71,7 +71,12 @@ Training quick(const std::string& name, const std::string& flags) {
 
 // 2 steps, with slices of different sizes, by the model's own optimizer.
 Training slow(const std::string& name, const std::string& flags) {
-  return {name, name + " " + flags + " --steps 2 --batch 7 --no-eval", {0, 2}, kTwoWays};
+  return {name, name + " " + flags + " --steps 2 --batch 7 --no-eval", {0, 2}, kAllWays};
+}
+
+// One step, of a model that another row has in small or otherwise.
+Training largest(const std::string& name, const std::string& model) {
+  return {name, model + " --steps 1 --batch 7 --no-eval", {0, 1}, kTwoWays};
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -79,6 +84,11 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         quick("deepfam",
               "--data synthetic:gpcr:300 --length 120 --windows 5,8,12 --filters 12 --hidden 30"),
+        Training{"deepfam_none",
+                 "deepfam --norm none --data synthetic:gpcr:300 --length 120 --windows 5,8 "
+                 "--filters 12 --hidden 30 --epochs 1 --batch 64",
+                 {0, 5},
+                 kAllWays},
         quick("lr", "--data synthetic:lr:300x301"), quick("softmax", "--data synthetic:mnist:300"),
         quick("snn", "--data synthetic:mnist:300"), quick("mlp", "--data synthetic:mnist:300"),
         Training{"lr_sparse",
@@ -94,7 +104,14 @@ INSTANTIATE_TEST_SUITE_P(
         slow("inceptionv3", "--data synthetic:cifar10:14 --input 75x75"),
         slow("im2txt",
              "--data synthetic:captions:14 --input 75x75 --units 16 --embedding 12 "
-             "--train-inception true")),
+             "--train-inception true"),
+        largest("resnet50v2_augment",
+                "resnet50v2 --data synthetic:cifar10:7 --input 32x32 --augment true"),
+        largest("resnet101v2", "resnet101v2 --data synthetic:cifar10:7 --input 32x32"),
+        largest("resnet152v2", "resnet152v2 --data synthetic:cifar10:7 --input 32x32"),
+        // Inception stays as it is, which is the default.
+        largest("im2txt_frozen",
+                "im2txt --data synthetic:captions:7 --input 75x75 --units 16 --embedding 12")),
     [](const auto& run) { return run.param.name; });
 
 }  // namespace

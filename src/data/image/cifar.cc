@@ -78,10 +78,12 @@ Status addBinary(const Format& format, const std::string& file, std::span<const 
                  Records& records) {
   const std::int64_t recordBytes = format.labelBytes + kImageBytes;
   const auto size = static_cast<std::int64_t>(bytes.size());
-  if (size == 0 || size % recordBytes != 0) {
+  if (size == 0) return {StatusCode::kIo, fmt::format("{}: the file is empty", file)};
+  if (size % recordBytes != 0) {
     return {StatusCode::kIo,
-            fmt::format("{}: {} bytes are no whole number of records of {}; fetch the file again",
-                        file, size, recordBytes)};
+            fmt::format("{}: the file ends inside of record {}: {} bytes are no whole number of "
+                        "records of {}; fetch the file again",
+                        file, size / recordBytes, size, recordBytes)};
   }
   const auto* byte = reinterpret_cast<const std::uint8_t*>(bytes.data());
   for (std::int64_t i = 0; i < size / recordBytes; ++i, byte += recordBytes) {

@@ -3,12 +3,13 @@
 // jumped over.
 #include <fmt/format.h>
 
-// clang-format off: jpeglib.h needs <cstdio> before it.
-#include <jerror.h>
-#include <jpeglib.h>
-
+// jpeglib.h needs <cstdio> before it; jerror.h has no names of arithmetic coding without jpeglib.h.
+// clang-format off
 #include <cstdio>
+#include <jpeglib.h>
+#include <jerror.h>
 // clang-format on
+
 #include <array>
 #include <csetjmp>
 #include <string>
@@ -51,10 +52,21 @@ void onError(j_common_ptr info) {
   leave(job);
 }
 
-// Level -1 is a warning. An image of which a part is missing is made up with grey: that is damage.
+// Level -1 is a warning. Where a part is missing or can't be decoded, libjpeg makes pixels up: that
+// is damage.
 void onMessage(j_common_ptr info, int level) {
-  const int code = info->err->msg_code;
-  if (level == -1 && (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER)) onError(info);
+  if (level != -1) return;
+  switch (info->err->msg_code) {
+    case JWRN_JPEG_EOF:
+    case JWRN_HIT_MARKER:
+    case JWRN_HUFF_BAD_CODE:
+    case JWRN_ARITH_BAD_CODE:
+    case JWRN_MUST_RESYNC:
+      onError(info);
+      break;
+    default:
+      break;
+  }
 }
 
 void onProgress(j_common_ptr info) {

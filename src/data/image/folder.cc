@@ -99,9 +99,13 @@ Result<std::shared_ptr<const Dataset>> openImages(const std::string& folder, Par
                                            (root / name).string())};
     }
     for (std::size_t i = 0; i < files.size(); ++i) {
-      if (takes(share, static_cast<std::int64_t>(i))) {
-        entries.push_back({files[i], place - classes.begin()});
+      if (!takes(share, static_cast<std::int64_t>(i))) continue;
+      const auto file = root / name / files[i];
+      std::error_code ignored;
+      if (std::filesystem::file_size(file, ignored) == 0 && !ignored) {
+        return {StatusCode::kIo, fmt::format("{}: the file is empty", file.string())};
       }
+      entries.push_back({files[i], place - classes.begin()});
     }
   }
   if (entries.empty()) {

@@ -17,9 +17,9 @@ bool looksLikeImages(const std::string& folder);
 // numbered in the order of their names, and those of the test part have to be among those of the
 // training part.
 //
-// Files are found here, and read and decoded in read(). Field image is float32 3 x height x width
-// from 0 to 1; all are scaled to the size that `options` ask for, else to that of the first. Field
-// label is the class.
+// Files are found here, where an empty one is refused, and read and decoded in read(). Field image
+// is float32 3 x height x width from 0 to 1; all are scaled to the size that `options` ask for,
+// else to that of the first. Field label is the class.
 Result<std::shared_ptr<const Dataset>> openImages(const std::string& folder, Part part,
                                                   const ReadOptions& options);
 

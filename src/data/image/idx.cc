@@ -77,12 +77,22 @@ Result<Array> parseIdx(std::span<const std::byte> file, std::string_view name, i
   // A file that is not compressed fits at once.
   auto room = std::min<std::int64_t>(total, static_cast<std::int64_t>(file.size()) * 4);
   COLLA_TRY_ASSIGN(Array array, Array::allocate(DataType::kUInt8, {room}));
+  const std::int64_t header = reader.count();
+  const std::int64_t each = total / shape.front();
   std::int64_t done = 0;
   while (true) {
-    COLLA_TRY_ASSIGN(const std::size_t size, readSome(reader, array.bytes().subspan(done), name));
-    done += static_cast<std::int64_t>(size);
+    const auto size = reader.read(array.bytes().subspan(done));
+    if (!size.ok()) {
+      const std::int64_t record = (reader.count() - header) / each;
+      return damaged(
+          name,
+          fmt::format("{}{}", size.status().message(),
+                      record < shape.front() ? fmt::format(" inside of record {}", record) : ""));
+    }
+    done += static_cast<std::int64_t>(*size);
     if (done < room) {
-      return damaged(name, fmt::format("truncated: {}, but {} are there", claim, done));
+      return damaged(name, fmt::format("truncated inside of record {}: {}, but {} are there",
+                                       done / each, claim, done));
     }
     if (room == total) break;
     room = std::min(total, room * 2);

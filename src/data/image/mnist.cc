@@ -43,7 +43,10 @@ Result<NamedArray> readPart(const std::string& folder, Part part, std::string_vi
                             int dimensions) {
   const auto path = findFile(folder, part, what, dimensions);
   if (!path.has_value()) {
-    return {StatusCode::kNotFound,
+    // Half a part is damage, and not a part that is missing.
+    const bool half = findFile(folder, part, "images", 3).has_value() ||
+                      findFile(folder, part, "labels", 1).has_value();
+    return {half ? StatusCode::kIo : StatusCode::kNotFound,
             fmt::format("there is no {}-{}-idx{}-ubyte, plain or .gz, in {}; put MNIST's four "
                         "files there, or name the folder that has them",
                         prefixOf(part), what, dimensions, folder)};

@@ -22,7 +22,7 @@ class RecordCaptions : public CaptionSource {
       : file_(std::move(file)), vocabulary_(std::move(vocabulary)) {}
 
   std::int64_t size() const override { return file_.size(); }
-  std::int64_t vocabulary() const override { return vocabulary_.size(); }
+  std::vector<std::string> words() const override { return vocabulary_.words(); }
   bool inMemory() const override { return false; }
   Result<CaptionedImage> read(std::int64_t index) const override;
 

@@ -117,27 +117,37 @@ Result<std::int64_t> classesNamed(const std::string& path) {
   return {StatusCode::kIo, fmt::format("{}: the file is empty", path)};
 }
 
-Result<std::int64_t> classesFound(const std::vector<RecordFile>& files) {
+// One more than the largest label; all are to be below `limit`.
+Result<std::int64_t> classesFound(const std::vector<RecordFile>& files,
+                                  std::int64_t limit = kMostClasses) {
   std::int64_t classes = 0;
   for (const RecordFile& file : files) {
     for (std::int64_t i = 0; i < file.size(); ++i) {
       COLLA_TRY_ASSIGN(const auto bytes, file.read(i));
       const auto example = Example::parse(bytes);
       if (!example.ok()) return file.wrong(i, example.status().message());
-      COLLA_TRY_ASSIGN(const std::int64_t label, labelOf(file, i, *example, kMostClasses));
+      COLLA_TRY_ASSIGN(const std::int64_t label, labelOf(file, i, *example, limit));
       classes = std::max(classes, label + 1);
     }
   }
   return classes;
 }
 
-// Both parts have the same ones.
-Result<std::int64_t> classesOf(const std::string& path, const std::vector<RecordFile>& files) {
+// Both parts have the same ones. Where they are not named, the labels of `files` are among them.
+Result<std::int64_t> classesOf(const std::string& path, Part part,
+                               const std::vector<RecordFile>& files) {
   const auto named = classesNamed((folderOf(path) / "labels.txt").string());
   if (named.ok() || named.status().code() != StatusCode::kNotFound) return named;
   const auto train = openFiles(path, Part::kTrain);
-  if (train.ok()) return classesFound(*train);
-  if (train.status().code() != StatusCode::kNotFound) return train.status();
+  if (!train.ok() && train.status().code() != StatusCode::kNotFound) return train.status();
+  if (train.ok()) {
+    COLLA_TRY_ASSIGN(const std::int64_t classes, classesFound(*train));
+    if (part == Part::kTest && isFolder(path)) {
+      const auto tested = classesFound(files, classes);
+      if (!tested.ok()) return tested.status();
+    }
+    return classes;
+  }
   return classesFound(files);  // A test part alone.
 }
 
@@ -146,7 +156,7 @@ Result<std::int64_t> classesOf(const std::string& path, const std::vector<Record
 Result<std::shared_ptr<const Dataset>> openRecordImages(const std::string& path, Part part,
                                                         const ReadOptions& options) {
   COLLA_TRY_ASSIGN(std::vector<RecordFile> files, openFiles(path, part));
-  COLLA_TRY_ASSIGN(const std::int64_t classes, classesOf(path, files));
+  COLLA_TRY_ASSIGN(const std::int64_t classes, classesOf(path, part, files));
   const Share share = isFolder(path) ? Share::kAll : shareOf(part);
   auto source = std::make_shared<RecordImages>(std::move(files), share, classes);
   if (source->size() == 0) {

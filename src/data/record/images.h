@@ -20,8 +20,9 @@ inline constexpr std::string_view kLabelFeature = "image/class/label";
 // record is for the test.
 //
 // The classes are those of labels.txt beside them, one "NUMBER:NAME" per line. Where there is none,
-// all training records are read here, and the largest label is the last class. Records are found
-// here, and read and decoded in read(), which refuses a label that is none of the classes.
+// all training records are read here, and the largest label is the last class; so are those of the
+// test part, whose labels have to be among the classes. Records are found here, and read and
+// decoded in read(), which refuses a label that is none of the classes.
 Result<std::shared_ptr<const Dataset>> openRecordImages(const std::string& path, Part part,
                                                         const ReadOptions& options);
 

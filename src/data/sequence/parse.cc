@@ -26,6 +26,19 @@ std::string printable(char letter) {
   return std::isprint(code) != 0 ? fmt::format("'{}'", letter) : fmt::format("0x{:02x}", code);
 }
 
+// In FASTA.
+bool isRemark(std::string_view line) {
+  return line.starts_with(';') || line.find_first_not_of(" \t") == std::string_view::npos;
+}
+
+bool isFasta(std::span<const std::byte> file) {
+  Lines lines(file);
+  while (lines.next()) {
+    if (!isRemark(lines.line())) return lines.line().starts_with('>');
+  }
+  return false;
+}
+
 class Parser {
  public:
   Parser(std::span<const std::byte> file, std::string_view name, Share share,
@@ -112,6 +125,7 @@ Status Parser::fasta() {
   std::int64_t header = 0;  // Its line.
   while (lines_.next()) {
     const std::string_view line = lines_.line();
+    if (isRemark(line)) continue;
     if (!line.starts_with('>')) {
       COLLA_TRY(append(line));
       continue;
@@ -132,8 +146,7 @@ Status Parser::fasta() {
 Status parseSequences(std::span<const std::byte> file, std::string_view name, Share share,
                       LabelledSequences& sequences) {
   Parser parser(file, name, share, sequences);
-  const bool isFasta = !file.empty() && file.front() == std::byte{'>'};
-  COLLA_TRY(isFasta ? parser.fasta() : parser.table());
+  COLLA_TRY(isFasta(file) ? parser.fasta() : parser.table());
   if (parser.count() == 0) {
     return {StatusCode::kIo, fmt::format("{}: there are no sequences in it", name)};
   }

@@ -1,6 +1,6 @@
 // Proteins with a label each, from the bytes of a file.
 //
-// Two formats, told apart by the first letter. One sequence per line, behind its label:
+// Two formats, told apart by their first letter. One sequence per line, behind its label:
 //
 //   37<TAB>MSQKQPQSPNQTLISITNDTESSSSVVSNDTTNKGWTGDNSPGIEA___
 //
@@ -9,6 +9,8 @@
 //
 //   >sp|P25025|CXCR2_HUMAN|chemokine
 //   MEDFNMESDSFEDFWKGEDLSNYSYSSTLPPFLLDAAPCEPESLEINKYFVVIIYALVFL
+//
+// There empty lines, and lines that begin with ";", are comments.
 #pragma once
 
 #include <cstddef>

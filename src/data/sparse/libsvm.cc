@@ -72,7 +72,7 @@ Result<Entry> parseEntry(std::string_view word, std::int64_t previous) {
   return Entry{*feature, *value};
 }
 
-Status parseLine(std::string_view line, bool taken, LibsvmSamples& samples) {
+Status parseLine(std::string_view line, std::int64_t number, bool taken, LibsvmSamples& samples) {
   const std::string_view first = takeWord(line);
   const auto label = parseLabel(first);
   if (!label) {
@@ -86,8 +86,25 @@ Status parseLine(std::string_view line, bool taken, LibsvmSamples& samples) {
     if (taken) samples.rows.add(static_cast<std::int32_t>(entry.feature - 1), entry.value);
   }
   if (taken) samples.rows.end(*label);
-  samples.labels.insert(*label);
+  samples.labels.try_emplace(*label, number);
   samples.features = std::max(samples.features, previous);
+  return {};
+}
+
+std::vector<std::string> namesOf(const std::map<std::int64_t, std::int64_t>& labels) {
+  std::vector<std::string> names;
+  for (const auto& [label, line] : labels) names.push_back(std::to_string(label));
+  return names;
+}
+
+// kIo for a label of `test` that `train` lacks: nothing could learn it.
+Status checkLabels(const LibsvmSamples& train, const std::string& trainFile,
+                   const LibsvmSamples& test, const std::string& testFile) {
+  for (const auto& [label, line] : test.labels) {
+    if (train.labels.contains(label)) continue;
+    return {StatusCode::kIo,
+            fmt::format("{}:{}: label {} does not occur in {}", testFile, line, label, trainFile)};
+  }
   return {};
 }
 
@@ -99,7 +116,7 @@ Status parseLibsvm(std::span<const std::byte> file, std::string_view name, Share
   for (Lines lines(file); lines.next();) {
     const std::string_view line = lines.line().substr(0, lines.line().find('#'));
     if (line.find_first_not_of(kSpace) == std::string_view::npos) continue;
-    const Status status = parseLine(line, takes(share, count++), samples);
+    const Status status = parseLine(line, lines.number(), takes(share, count++), samples);
     if (!status.ok()) {
       return {StatusCode::kIo, fmt::format("{}:{}: {}", name, lines.number(), status.message())};
     }
@@ -119,15 +136,16 @@ Result<std::shared_ptr<const Dataset>> openLibsvm(const std::string& file, Part 
     COLLA_TRY(parseLibsvm(bytes, file, Share::kAll, train));
     COLLA_TRY_ASSIGN(const auto testBytes, readFile(testFile));
     COLLA_TRY(parseLibsvm(testBytes, testFile, Share::kAll, test));
+    COLLA_TRY(checkLabels(train, file, test, testFile));
   } else {
     COLLA_TRY(parseLibsvm(bytes, file, shareOf(part), part == Part::kTrain ? train : test));
   }
   train.labels.merge(test.labels);
-  const std::set<std::int64_t>& labels = train.labels;
+  const auto& labels = train.labels;
   const std::int64_t features = std::max(train.features, test.features);
   if (labels.size() < 2) {
     return {StatusCode::kIo, fmt::format("{}: all labels are {}: there is nothing to tell apart",
-                                         file, *labels.begin())};
+                                         file, labels.begin()->first)};
   }
   SparseRows rows = std::move((part == Part::kTrain ? train : test).rows);
   if (rows.size() == 0) {
@@ -138,8 +156,7 @@ Result<std::shared_ptr<const Dataset>> openLibsvm(const std::string& file, Part 
     label = std::distance(labels.begin(), labels.find(label));
   }
   return sparseDataset(fmt::format("{} part of {}", toString(part), file), std::move(rows),
-                       std::max<std::int64_t>(features, 1),
-                       static_cast<std::int64_t>(labels.size()));
+                       std::max<std::int64_t>(features, 1), namesOf(labels));
 }
 
 }  // namespace colla::data

@@ -12,8 +12,12 @@ namespace {
 
 class SparseDataset : public Dataset {
  public:
-  SparseDataset(std::string title, SparseRows rows, std::int64_t features, std::int64_t classes)
-      : title_(std::move(title)), rows_(std::move(rows)), features_(features), classes_(classes) {}
+  SparseDataset(std::string title, SparseRows rows, std::int64_t features,
+                std::vector<std::string> labels)
+      : title_(std::move(title)),
+        rows_(std::move(rows)),
+        features_(features),
+        labels_(std::move(labels)) {}
 
   std::int64_t size() const override { return rows_.size(); }
   std::vector<Field> fields() const override {
@@ -21,7 +25,8 @@ class SparseDataset : public Dataset {
             {"value", DataType::kFloat32, {-1}},
             {"label", DataType::kInt64, {}}};
   }
-  std::int64_t classes() const override { return classes_; }
+  std::int64_t classes() const override { return static_cast<std::int64_t>(labels_.size()); }
+  std::vector<std::string> words() const override { return labels_; }
   std::int64_t symbols() const override { return features_; }
   bool inMemory() const override { return true; }
   Result<Batch> read(std::span<const std::int64_t> indices, Random& random) const override;
@@ -35,7 +40,7 @@ class SparseDataset : public Dataset {
   std::string title_;
   SparseRows rows_;
   std::int64_t features_;
-  std::int64_t classes_;
+  std::vector<std::string> labels_;
   mutable ArrayPool pool_;
 };
 
@@ -66,12 +71,13 @@ Result<Batch> SparseDataset::read(std::span<const std::int64_t> indices, Random&
 }  // namespace
 
 Result<std::shared_ptr<const Dataset>> sparseDataset(std::string title, SparseRows rows,
-                                                     std::int64_t features, std::int64_t classes) {
+                                                     std::int64_t features,
+                                                     std::vector<std::string> labels) {
   if (rows.size() == 0) {
     return {StatusCode::kInvalidArgument, fmt::format("data set {}: has no samples", title)};
   }
-  return std::shared_ptr<const Dataset>(
-      std::make_shared<SparseDataset>(std::move(title), std::move(rows), features, classes));
+  return std::shared_ptr<const Dataset>(std::make_shared<SparseDataset>(
+      std::move(title), std::move(rows), features, std::move(labels)));
 }
 
 }  // namespace colla::data

@@ -33,8 +33,9 @@ struct SparseRows {
 
 // Fields feature (int64) and value (float32), both as long as the longest sample of a batch and at
 // least 1, padded with feature 0 and value 0; and label. Features are from 0 to `features` - 1.
-// kInvalidArgument where there are no samples.
+// `labels` are the names of the classes. kInvalidArgument where there are no samples.
 Result<std::shared_ptr<const Dataset>> sparseDataset(std::string title, SparseRows rows,
-                                                     std::int64_t features, std::int64_t classes);
+                                                     std::int64_t features,
+                                                     std::vector<std::string> labels);
 
 }  // namespace colla::data

@@ -1,4 +1,5 @@
 #include <array>
+#include <string_view>
 #include <utility>
 
 #include "data/synthetic/streams.h"
@@ -26,6 +27,8 @@ enum Word : std::int32_t {
   kBeside,
   kVocabulary
 };
+constexpr std::array<std::string_view, kVocabulary - kFirstWord> kNames = {
+    "a", "red", "green", "blue", "yellow", "square", "disc", "cross", "above", "beside"};
 constexpr int kColours = 4;
 constexpr int kShapes = 3;
 constexpr std::array<std::array<int, kChannels>, kColours> kRgb = {
@@ -114,7 +117,11 @@ class SyntheticCaptions : public CaptionSource {
   SyntheticCaptions(std::int64_t samples, Part part, std::uint64_t seed)
       : samples_(samples), part_(part), seed_(seed) {}
   std::int64_t size() const override { return samples_; }
-  std::int64_t vocabulary() const override { return kVocabulary; }
+  std::vector<std::string> words() const override {
+    std::vector<std::string> words(kSpecialWords.begin(), kSpecialWords.end());
+    words.insert(words.end(), kNames.begin(), kNames.end());
+    return words;
+  }
   bool inMemory() const override { return false; }
   Result<CaptionedImage> read(std::int64_t index) const override {
     Random random(seed_, streamOf(part_), index);

@@ -9,10 +9,9 @@
 namespace colla::data {
 namespace {
 
-constexpr int kClasses = 10;
-
 struct Images {
   std::string_view name;
+  int classes;
   int channels;
   int side;
   int maxShift;
@@ -21,6 +20,7 @@ struct Images {
 };
 
 constexpr Images kMnist = {.name = "mnist",
+                           .classes = 10,
                            .channels = 1,
                            .side = 28,
                            .maxShift = 2,
@@ -28,11 +28,18 @@ constexpr Images kMnist = {.name = "mnist",
                            .contrasts = 129};
 // Weak or strong, and sometimes so weak that not much can be told.
 constexpr Images kCifar10 = {.name = "cifar10",
+                             .classes = 10,
                              .channels = 3,
                              .side = 32,
                              .maxShift = 4,
                              .leastContrast = 16,
                              .contrasts = 113};
+constexpr Images kCifar100 = [] {
+  Images set = kCifar10;
+  set.name = "cifar100";
+  set.classes = 100;
+  return set;
+}();
 
 Result<std::shared_ptr<const Dataset>> make(const Images& set, std::int64_t samples, Part part,
                                             std::uint64_t seed, const ReadOptions& options) {
@@ -42,14 +49,14 @@ Result<std::shared_ptr<const Dataset>> make(const Images& set, std::int64_t samp
   // One for each class and channel: the colours of a class change across its pictures. With a
   // margin all around that shifts may bring into view.
   std::vector<Pattern> patterns;
-  for (int i = 0; i < kClasses * set.channels; ++i) {
+  for (int i = 0; i < set.classes * set.channels; ++i) {
     Random random(seed, kHidden, i);
     patterns.push_back(smoothPattern(set.side + 2 * set.maxShift, random));
   }
   std::uint8_t* image = images.as<std::uint8_t>().data();
   for (std::int64_t i = 0; i < samples; ++i) {
     Random random(seed, streamOf(part), i);
-    const auto label = static_cast<std::int64_t>(random.below(kClasses));
+    const auto label = static_cast<std::int64_t>(random.below(set.classes));
     labels.as<std::int64_t>()[i] = label;
     View view;
     view.x = static_cast<int>(random.below(2 * set.maxShift + 1));
@@ -59,7 +66,7 @@ Result<std::shared_ptr<const Dataset>> make(const Images& set, std::int64_t samp
       drawNoisy(patterns[label * set.channels + channel], view, set.side, random, image);
     }
   }
-  return imageDataset(syntheticTitle(set.name, part), images, labels, kClasses, part, options);
+  return imageDataset(syntheticTitle(set.name, part), images, labels, set.classes, part, options);
 }
 
 }  // namespace
@@ -74,6 +81,12 @@ Result<std::shared_ptr<const Dataset>> syntheticCifar10(std::int64_t samples, Pa
                                                         std::uint64_t seed,
                                                         const ReadOptions& options) {
   return make(kCifar10, samples, part, seed, options);
+}
+
+Result<std::shared_ptr<const Dataset>> syntheticCifar100(std::int64_t samples, Part part,
+                                                         std::uint64_t seed,
+                                                         const ReadOptions& options) {
+  return make(kCifar100, samples, part, seed, options);
 }
 
 }  // namespace colla::data

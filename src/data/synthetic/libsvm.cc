@@ -38,7 +38,7 @@ Result<std::shared_ptr<const Dataset>> syntheticLibsvm(std::int64_t samples, std
     }
     rows.end(label);
   }
-  return sparseDataset(syntheticTitle("libsvm", part), std::move(rows), features, 2);
+  return sparseDataset(syntheticTitle("libsvm", part), std::move(rows), features, {"0", "1"});
 }
 
 }  // namespace colla::data

@@ -78,6 +78,13 @@ DatasetResult openSyntheticCifar10(std::string_view size, Part part, const ReadO
   return syntheticCifar10(samples, part, kSyntheticSeed, options);
 }
 
+DatasetResult openSyntheticCifar100(std::string_view size, Part part, const ReadOptions& options) {
+  COLLA_TRY(checkOptions("synthetic:cifar100", options, {.images = true}));
+  COLLA_TRY_ASSIGN(const auto samples,
+                   samplesOf("synthetic:cifar100", size, 50'000, part, 3 * 32 * 32 + 8));
+  return syntheticCifar100(samples, part, kSyntheticSeed, options);
+}
+
 DatasetResult openSyntheticGpcr(std::string_view size, Part part, const ReadOptions& options) {
   COLLA_TRY(checkOptions("synthetic:gpcr", options, {.length = true}));
   const std::int64_t length = options.length > 0 ? options.length : kDefaultSequenceLength;

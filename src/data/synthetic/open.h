@@ -17,6 +17,7 @@ using DatasetResult = Result<std::shared_ptr<const Dataset>>;
 
 DatasetResult openSyntheticCaptions(std::string_view size, Part part, const ReadOptions& options);
 DatasetResult openSyntheticCifar10(std::string_view size, Part part, const ReadOptions& options);
+DatasetResult openSyntheticCifar100(std::string_view size, Part part, const ReadOptions& options);
 DatasetResult openSyntheticGpcr(std::string_view size, Part part, const ReadOptions& options);
 DatasetResult openSyntheticLibsvm(std::string_view size, Part part, const ReadOptions& options);
 DatasetResult openSyntheticLr(std::string_view size, Part part, const ReadOptions& options);

@@ -30,6 +30,11 @@ Result<std::shared_ptr<const Dataset>> syntheticCifar10(std::int64_t samples, Pa
                                                         std::uint64_t seed = kSyntheticSeed,
                                                         const ReadOptions& options = {});
 
+// The same with a hundred classes.
+Result<std::shared_ptr<const Dataset>> syntheticCifar100(std::int64_t samples, Part part,
+                                                         std::uint64_t seed = kSyntheticSeed,
+                                                         const ReadOptions& options = {});
+
 // Two classes for logistic regression, dense float32 features in about [-1, 1]: noise, shifted to
 // one or the other side along a hidden vector of weights, so far that the best that any
 // classifier can reach is 97.7 % (two standard deviations).

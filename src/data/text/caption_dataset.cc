@@ -19,6 +19,7 @@ class CaptionDataset : public Dataset {
                  const ImageTransform& transform, Part part, std::int64_t maxLength)
       : title_(std::move(title)),
         source_(std::move(source)),
+        words_(source_->words()),
         transform_(transform),
         part_(part),
         maxLength_(maxLength) {}
@@ -30,7 +31,8 @@ class CaptionDataset : public Dataset {
             {"caption", DataType::kInt64, {-1}},
             {"length", DataType::kInt64, {}}};
   }
-  std::int64_t classes() const override { return source_->vocabulary(); }
+  std::int64_t classes() const override { return static_cast<std::int64_t>(words_.size()); }
+  std::vector<std::string> words() const override { return words_; }
   bool inMemory() const override { return source_->inMemory(); }
   Result<Batch> read(std::span<const std::int64_t> indices, Random& random) const override;
   std::string describe() const override {
@@ -53,6 +55,7 @@ class CaptionDataset : public Dataset {
 
   std::string title_;
   std::shared_ptr<const CaptionSource> source_;
+  std::vector<std::string> words_;
   ImageTransform transform_;
   Part part_;
   std::int64_t maxLength_;

@@ -26,7 +26,8 @@ class CaptionSource {
  public:
   virtual ~CaptionSource() = default;
   virtual std::int64_t size() const = 0;
-  virtual std::int64_t vocabulary() const = 0;
+  // By number.
+  virtual std::vector<std::string> words() const = 0;
   virtual bool inMemory() const = 0;
   // An error names the file and the record.
   virtual Result<CaptionedImage> read(std::int64_t index) const = 0;

@@ -53,6 +53,7 @@ struct Numbered {
 Status addFile(const std::string& path, const Vocabulary& vocabulary, std::int64_t begin,
                std::int64_t end, Numbered& text) {
   COLLA_TRY_ASSIGN(LineFile file, LineFile::open(path));
+  if (file.size() == 0) return {StatusCode::kIo, fmt::format("{}: the file is empty", path)};
   const std::int64_t from = file.size() / 10 * begin;
   const std::int64_t to = end == 10 ? file.size() : file.size() / 10 * end;
   while (true) {

@@ -34,6 +34,7 @@ class Vocabulary {
   // <unk>'s for a word that it does not have.
   std::int32_t number(std::string_view word) const;
   const std::string& word(std::int32_t number) const { return words_[number]; }
+  const std::vector<std::string>& words() const { return words_; }  // By number.
 
  private:
   std::vector<std::string> words_;
