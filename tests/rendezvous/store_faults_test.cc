@@ -11,8 +11,10 @@
 
 #include "base/bytes.h"
 #include "rendezvous/frame_channel.h"
+#include "rendezvous/membership.h"
 #include "store_fixture.h"
 #include "transport/net/handshake.h"
+#include "transport/net/listener.h"
 #include "transport/net/socket.h"
 
 namespace colla::rendezvous {
@@ -165,6 +167,43 @@ TEST_F(StoreTest, EndOfTheServerEndsWaitsAtOnce) {
   const Status later = store->set("k", "v", Deadline::never());
   EXPECT_EQ(later.code(), StatusCode::kPeerLost);
   EXPECT_THAT(toString(later), HasSubstr("the store at " + options_.address + " is gone"));
+}
+
+// A server that says that there is a list of survivors and does not show it.
+TEST_F(StoreTest, AnAnswerWithoutSurvivorsIsAnError) {
+  net::HandshakeOptions handshake;
+  handshake.hello.service = "store";
+  handshake.hello.jobId = options_.jobId;
+  options_.address = uniqueAddress();
+  auto listener = net::Listener::open(options_.address, handshake);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  std::thread strange([&] {
+    std::vector<net::Connection> came;
+    while (came.empty() && net::waitFor((*listener)->fd(), POLLIN, soon()).ok()) {
+      came = (*listener)->step();
+    }
+    ASSERT_EQ(came.size(), 1U);
+    FrameChannel channel(std::move(came[0].stream), kMaxFrame);
+    auto frame = channel.next();
+    while (frame.ok() && !*frame && net::waitFor(channel.fd(), POLLIN, soon()).ok()) {
+      frame = channel.next();
+    }
+    ASSERT_TRUE(frame.ok() && *frame);
+    const auto request = parseRequest(**frame);
+    ASSERT_TRUE(request.ok()) << request.status();
+    const Entry nothing{request->key, std::nullopt};
+    channel.queue(encodeResponseHead(request->id, Answer::kConflict),
+                  encodeEntries(std::span(&nothing, 1)));
+    EXPECT_TRUE(channel.flush().ok());
+    EXPECT_TRUE(net::waitFor(channel.fd(), POLLIN, soon()).ok());  // Until the client leaves.
+  });
+  {
+    const auto store = connect();
+    const std::vector<MemberId> proposal = {{Role::kWorker, 0}};
+    const auto agreed = agreeOnNext(*store, 0, proposal, soon());
+    EXPECT_EQ(agreed.status().code(), StatusCode::kInternal) << agreed.status();
+  }
+  strange.join();
 }
 
 // The same with a process that is killed, over Unix sockets and over TLS.
