@@ -39,7 +39,8 @@ std::string_view toString(Algorithm algorithm);
 Result<Algorithm> parseAlgorithm(std::string_view text);
 
 struct CollectiveOptions {
-  // Limit for the whole operation, not per message; zero: the job's `collective_timeout` setting.
+  // Limit for the whole operation, not per message, and with the wait for asynchronous ones ahead
+  // of it; zero: the job's `collective_timeout` setting.
   std::chrono::milliseconds timeout{0};
 };
 
