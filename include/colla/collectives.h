@@ -3,7 +3,8 @@
 //
 // Sums, averages and products are formed along the canonical tree (colla/slices.h): the bits of
 // the result do not depend on transport, algorithm, message sizes or number of workers. Ranks
-// that call different things all get kMismatch, with who called what.
+// that call different things all get kMismatch, with who called what. Where they share no memory,
+// one that only sends (a broadcast's root, say) may have returned by then: its next call tells.
 //
 // After an error the contents of the result are unspecified, and a peer that has not heard of it
 // yet may still write into a Bucket: do not use it again in this job.
@@ -38,7 +39,8 @@ std::string_view toString(Algorithm algorithm);
 Result<Algorithm> parseAlgorithm(std::string_view text);
 
 struct CollectiveOptions {
-  // Limit for the whole operation, not per message; zero: the job's `collective_timeout` setting.
+  // Limit for the whole operation, not per message, and with the wait for asynchronous ones ahead
+  // of it; zero: the job's `collective_timeout` setting.
   std::chrono::milliseconds timeout{0};
 };
 

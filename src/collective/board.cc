@@ -143,7 +143,7 @@ void Board::breakUp(const Status& why) {
   std::copy_n(why.message().data(), length, mine.brokenText.data());
   mine.brokenLength = static_cast<std::uint32_t>(length);
   mine.broken.store(true, std::memory_order_release);
-  memory_.notify(others_);
+  memory_.notify(members_);  // This rank may wait as well, on another thread.
 }
 
 bool Board::anyBroken() {

@@ -79,8 +79,18 @@ Status GroupCore::begin(Turn& turn) {
   std::unique_lock lock(mutex_);
   const bool nested = progress_.get_id() == std::this_thread::get_id();
   if (!nested) {
-    // Operations that are under way have deadlines of their own, so this ends.
-    changed_.wait(lock, [this] { return !busy_ && queue_.empty(); });
+    const auto free = [this] { return !busy_ && queue_.empty(); };
+    const bool inTime = changed_.wait_until(lock, turn.deadline.when(), free);
+    if (!inTime && broken_.ok()) {
+      const Status late(
+          StatusCode::kTimeout,
+          fmt::format("{} did not get its turn in time: {}. Wait for what is ahead of it first, or "
+                      "give it more time",
+                      collective::describe(turn.call), ahead()));
+      lock.unlock();
+      abort(late);
+      return late;
+    }
   }
   if (!broken_.ok()) {
     return {StatusCode::kGroupBroken, fmt::format("the group is broken: {}", toString(broken_)),
@@ -88,7 +98,17 @@ Status GroupCore::begin(Turn& turn) {
   }
   busy_ = true;
   turn.sequence = ++sequence_;
+  current_ = turn.call;
   return {};
+}
+
+std::string GroupCore::ahead() const {
+  // A task that is under way stays in the queue.
+  const std::size_t tasks = queue_.size();
+  std::string text = current_ ? collective::describe(*current_) + " was still under way"
+                              : "an asynchronous operation was still under way";
+  if (tasks > 1) text += fmt::format(", and {} asynchronous ones waited before it", tasks - 1);
+  return text;
 }
 
 Status GroupCore::end(Status status) {
@@ -99,6 +119,7 @@ Status GroupCore::end(Status status) {
   {
     const std::lock_guard lock(mutex_);
     if (progress_.get_id() != std::this_thread::get_id()) busy_ = false;
+    current_.reset();
     if (!status.ok() && broken_.ok()) broken_ = status;
   }
   changed_.notify_all();

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -120,6 +121,7 @@ class GroupCore {
   Status connect(Deadline deadline);
   void tellMembers(const Status& why);
   Status begin(Turn& turn);
+  std::string ahead() const;  // What a call that waits for its turn waits for; under the mutex.
   Status end(Status status);
   Status meetRefused(Turn& turn);
   void serveQueueOnProgressThread();
@@ -136,6 +138,7 @@ class GroupCore {
   std::condition_variable changed_;
   bool busy_ = false;  // A collective, or a task of the progress thread, is under way.
   std::uint64_t sequence_ = 0;
+  std::optional<transport::Call> current_;  // Of the collective under way.
   Status broken_;
   std::deque<Task> queue_;
   bool closing_ = false;

@@ -292,6 +292,29 @@ TEST_P(CollectivesTest, DeadlineNamesTheMissingRank) {
   });
 }
 
+// A call that has to wait for its turn keeps its own limit: what is ahead of it may take longer.
+TEST_P(CollectivesTest, DeadlineCountsTheWaitForTheTurn) {
+  if (ranks() < 2) return;
+  run([&](Group& group) {
+    if (group.rank() == 0) {
+      std::vector<float> data(100), more(100);
+      const Handle first = group.async([&](Group& g) { return allreduce(g, data); });
+      const Handle second = group.async([&](Group& g) { return allreduce(g, more); });
+      const auto start = std::chrono::steady_clock::now();
+      const Status status = barrier(group, {200ms});
+      EXPECT_EQ(status.code(), StatusCode::kTimeout) << status;
+      EXPECT_THAT(std::string(status.message()),
+                  AllOf(HasSubstr("barrier did not get its turn in time"),
+                        HasSubstr("allreduce of 100 float32, sum was still under way, and 1 ")));
+      // It broke the group, for those ahead of it too.
+      for (const Handle& handle : {first, second}) EXPECT_FALSE(handle.wait().ok());
+      EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+    }
+    meetOutside();
+    EXPECT_FALSE(barrier(group).ok());
+  });
+}
+
 // The last rank does not come, and the first one gives up from another thread.
 TEST_P(CollectivesTest, AbortEndsWhatIsUnderWayOnEveryRank) {
   if (ranks() < 2) return;
