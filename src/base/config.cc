@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <fstream>
 #include <optional>
 #include <vector>
 
@@ -146,6 +147,31 @@ Status checkValue(const Setting& setting, std::string_view text, std::string_vie
 }
 
 // A TOML scalar as the text that a flag would have had; nothing if it is neither text nor a number.
+// toml++ 3.3 takes some letters beyond ASCII for impossible where no text is, which is undefined:
+// outside of quotes and comments there are none. A file that can't be read is toml++'s to tell.
+Status checkLetters(const std::string& file) {
+  std::ifstream in(file);
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    char quote = 0;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      const char c = line[i];
+      if (quote == 0 && c == '#') break;
+      if (quote == 0 && static_cast<unsigned char>(c) >= 0x80) {
+        return {StatusCode::kInvalidArgument,
+                fmt::format("{} line {}: letters beyond ASCII stand in quotes", file, number)};
+      }
+      if (quote == '"' && c == '\\') {
+        ++i;
+      } else if (quote == 0 ? c == '"' || c == '\'' : c == quote) {
+        quote = quote == 0 ? c : 0;
+      }
+    }
+  }
+  return {};
+}
+
 std::optional<std::string> tomlText(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* number = node.as_integer()) return fmt::format("{}", number->get());
@@ -178,6 +204,7 @@ Result<Config> Config::load(const std::map<std::string, std::string>& flags,
   }
   // The weakest place first, so that stronger ones overwrite it.
   if (!file.empty()) {
+    COLLA_TRY(checkLetters(file));
     toml::table table;
     try {
       table = toml::parse_file(file);

@@ -84,6 +84,18 @@ TEST_F(ConfigTest, RefusesTomlThatIsNeitherTextNorNumber) {
   }
 }
 
+TEST_F(ConfigTest, LettersBeyondAsciiStandInQuotes) {
+  writeFile("# Präfix: 'é'\ntimeline = \"a\\\"é\" # ö\ninterface = 'ü'\n");
+  const auto fine = load();
+  ASSERT_TRUE(fine.ok()) << fine.status();
+  EXPECT_EQ(fine->text("timeline"), "a\"é");
+  EXPECT_EQ(fine->text("interface"), "ü");
+  for (const char* text : {"é = 1", "slices = é", "timeline = \"a\" é"}) {
+    writeFile(std::string("spin_us = 7\n") + text + "\n");
+    EXPECT_THAT(errorOf(load()), HasSubstr(file_ + " line 2: letters beyond ASCII"));
+  }
+}
+
 TEST_F(ConfigTest, FlagsBeatEnvironmentBeatsFile) {
   writeFile("collective_timeout = 1\nslices = 4\ntransport = \"tcp\"\n");
   environment_["COLLA_COLLECTIVE_TIMEOUT"] = "2.5";
