@@ -84,6 +84,7 @@ std::span<char> ownCommandLine() {
   for (int i = 1; i < 46; ++i) fields >> skipped;
   std::uintptr_t begin = 0, end = 0;
   if (!(fields >> begin >> end) || begin == 0 || end <= begin) return {};
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel tells an address.
   return {reinterpret_cast<char*>(begin), end - begin};
 }
 

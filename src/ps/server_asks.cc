@@ -286,7 +286,7 @@ Status Server::fetch(const Asked& from) {
   if (found == all.end() || ask.slot < -1 || ask.slot >= shard_->slots()) {
     return wrong("{} {}, slot {} is not here", rows ? "partition" : "block", ask.number, ask.slot);
   }
-  std::span<const std::byte> bytes = found->second[static_cast<std::size_t>(ask.slot + 1)];
+  std::span<const std::byte> bytes = found->second[static_cast<std::size_t>(ask.slot) + 1];
   if (rows) {
     const std::size_t width =
         layout_->entries()[layout_->partitions()[ask.number].entry].width() * sizeof(float);

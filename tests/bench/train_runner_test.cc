@@ -20,7 +20,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // A worker of which every step takes so long.
-struct Fake : Trainee {
+class Fake : public Trainee {
+ public:
   Fake(double loss, double seconds) : loss_(loss), seconds_(seconds) {}
   Status prepare(const TrainPoint& point) override {
     if (point.path != "/a path/with spaces") return {StatusCode::kInternal, point.path};
@@ -31,13 +32,17 @@ struct Fake : Trainee {
   Result<double> verify(long /*steps*/) override { return loss_; }
   Result<double> measure(long steps) override { return static_cast<double>(steps) * seconds_; }
 
+ protected:
   TrainPoint point_;
+
+ private:
   double loss_;
   double seconds_;
 };
 
 // Has much memory while it measures, and none of it afterwards.
-struct Hungry : Fake {
+class Hungry : public Fake {
+ public:
   static constexpr std::size_t kBytes = 200'000'000;
   using Fake::Fake;
   Result<double> measure(long steps) override {

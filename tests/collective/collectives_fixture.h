@@ -38,7 +38,7 @@ inline std::vector<std::int32_t> sumOf(int ranks, std::size_t count, std::size_t
 
 #define COLLA_ASSERT_OK(expression)                                       \
   do {                                                                    \
-    const Status assertStatus = (expression);                             \
+    const Status& assertStatus = (expression);                            \
     ASSERT_TRUE(assertStatus.ok()) << assertStatus << " in " #expression; \
   } while (false)
 

@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
          if (Status status = barrier(world, {timeout}); !status.ok()) return status;
          float sum = 0;
          for (const float rank : ranks) sum += rank;
-         const bool all = sum == static_cast<float>(job.size() * (job.size() + 1) / 2);
+         const bool all = 2 * sum == static_cast<float>(job.size() * (job.size() + 1));
          return all ? Status() : Status(StatusCode::kInvalidArgument, "not in common");
        }},
       {"broadcast", [&] { return broadcast(world, data, root, {timeout}); }},
