@@ -2,9 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "base/instruction_set.h"
@@ -119,8 +120,10 @@ TEST(LogisticTest, BuildsGiveTheSameBits) {
       auto& sum = sums.emplace_back(problem.weight);
       kernel.accumulate(problem.rows.data(), 203, count, factors.data(), sum.data());
     }
-    EXPECT_EQ(std::memcmp(products[0].data(), products[1].data(), count * sizeof(float)), 0);
-    EXPECT_EQ(std::memcmp(sums[0].data(), sums[1].data(), 203 * sizeof(float)), 0);
+    EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(products[0])),
+                                   std::as_bytes(std::span(products[1]))));
+    EXPECT_TRUE(
+        std::ranges::equal(std::as_bytes(std::span(sums[0])), std::as_bytes(std::span(sums[1]))));
   }
 }
 

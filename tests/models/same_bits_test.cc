@@ -43,7 +43,7 @@ TEST_P(SameBitsTest, UnderEveryStrategy) {
   ASSERT_EQ(first.exitCode, 0) << first.error;
   for (const std::string& way : run.ways) {
     std::filesystem::remove_all(path("other"));
-    const auto other = colla(train + " --checkpoint-dir other " + way);
+    const auto other = colla(fmt::format("{} --checkpoint-dir other {}", train, way));
     ASSERT_EQ(other.exitCode, 0) << way << "\n" << other.error;
     EXPECT_EQ(withoutSeconds(other.out), withoutSeconds(first.out)) << way;
     for (const int step : run.steps) {

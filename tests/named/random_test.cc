@@ -87,10 +87,13 @@ T reduced(const Spec& spec, int ranks, std::size_t element) {
     }
   }
   if (spec.op == Op::kAverage) {
-    using Number = decltype(Convert<T>::load(T{}));
-    result = whole ? std::trunc(result / ranks)
-                   : static_cast<double>(static_cast<Number>(result) / static_cast<Number>(ranks));
-    if (!whole) result = static_cast<double>(Convert<T>::load(stored<T>(result)));
+    if constexpr (std::is_integral_v<T>) {
+      result = std::trunc(result / ranks);
+    } else {
+      using Number = decltype(Convert<T>::load(T{}));
+      result = static_cast<double>(static_cast<Number>(result) / static_cast<Number>(ranks));
+      result = static_cast<double>(Convert<T>::load(stored<T>(result)));
+    }
   }
   return stored<T>(dropped(result * spec.postscale));
 }

@@ -95,6 +95,7 @@ std::unique_ptr<Job> join(Role role, const std::string& transport) {
   place.host = job::hostName();
   place.store = job::localStore(place.jobId);
   place.servesStore = role == Role::kServer;
+  place.secretHex = std::string(64, 'a');
   return valueOrThrow(
       Job::init({.settings = {{"transport", transport}, {"threads", "1"}}, .serves = true},
                 std::move(meeting)));
