@@ -106,7 +106,7 @@ struct ReplicaTrainee::Training {
 
 ReplicaTrainee::ReplicaTrainee(Job& job, const AgentPlace& place,
                                std::optional<ps::PolicyOptions> policy)
-    : job_(job), place_(place), policy_(std::move(policy)) {}
+    : job_(job), place_(place), policy_(policy) {}
 
 ReplicaTrainee::~ReplicaTrainee() = default;
 

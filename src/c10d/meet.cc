@@ -204,8 +204,11 @@ Result<std::unique_ptr<Job>> join(::c10d::Store& store, int rank, int size,
   Plan agreed;
   if (rank == 0) {
     auto made = plan(config, gatherHosts(store, size, timeout), meeting.server);
-    if (made.ok()) agreed = *std::move(made);
-    if (!made.ok()) agreed.error = made.status().message();
+    if (made.ok()) {
+      agreed = *std::move(made);
+    } else {
+      agreed.error = made.status().message();
+    }
     store.set(kMeetingKey, toBytes(agreed.text()));
   } else {
     awaitMeeting(store, size, timeout);

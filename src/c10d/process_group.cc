@@ -111,7 +111,7 @@ std::string ProcessGroup::nameOf(int rank) const {
   return namesOf(*job_)[static_cast<std::size_t>(rank)];
 }
 
-WorkPtr ProcessGroup::run(Title title, std::optional<Tensors> inputs, Work::Outputs outputs,
+WorkPtr ProcessGroup::run(Title title, const std::optional<Tensors>& inputs, Work::Outputs outputs,
                           bool async, Operation operation) {
   Group& group = job().world();
   auto work = c10::make_intrusive<Work>(rank_, title, inputs, std::move(outputs), ++sequence_);

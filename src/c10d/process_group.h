@@ -124,7 +124,7 @@ class ProcessGroup : public ::c10d::Backend {
   }
 
   // One collective: `operation` is carried out now, or behind what is under way if `async`.
-  WorkPtr run(Title title, std::optional<Tensors> inputs, Work::Outputs outputs, bool async,
+  WorkPtr run(Title title, const std::optional<Tensors>& inputs, Work::Outputs outputs, bool async,
               Operation operation);
   // One message; `peer` may be Mailbox::kAnySource where it comes in.
   WorkPtr post(Title title, const at::Tensor& tensor, bool outgoing, int peer, std::uint32_t tag,
