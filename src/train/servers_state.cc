@@ -112,7 +112,7 @@ Result<std::shared_ptr<const Servers::Copy>> Servers::readSnapshot() {
       std::vector<std::byte> bytes(b.bytes);
       COLLA_TRY(snapshots_->readBlock(block, slot, bytes));
       for (const ps::Piece& piece : b.pieces) {
-        if (static_cast<std::size_t>(slot + 1) >= tensors[piece.entry].size()) continue;
+        if (slot + 1 >= std::ssize(tensors[piece.entry])) continue;
         const std::size_t size = sizeOf(layout.entries()[piece.entry].type);
         std::memcpy(tensors[piece.entry][slot + 1].data() + piece.begin * size,
                     bytes.data() + piece.offset - b.offset, piece.count * size);
