@@ -274,7 +274,7 @@ TEST(DeepFamModelTest, BeginsAsPublished) {
   const auto model = valueOrThrow(deepfam().make(proteins(70, 50), values))();
   const auto parameters = model->module().named_parameters();
   const auto begins = [&](const std::string& name, double bound) {
-    const Tensor weight = parameters[name];
+    const Tensor& weight = parameters[name];
     EXPECT_LE(weight.abs().max().item<double>(), bound) << name;
     EXPECT_NEAR(weight.std().item<double>(), bound / std::sqrt(3.0), bound * 0.02) << name;
   };

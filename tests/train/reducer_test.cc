@@ -34,7 +34,7 @@ void runWorkers(int workers, int slices, const std::function<void(Job&)>& body) 
 
 SliceMap mapOf(const Job& job) { return *SliceMap::even(job.slices(), job.size()); }
 
-torch::Tensor parameter(std::vector<float> values) {
+torch::Tensor parameter(const std::vector<float>& values) {
   return torch::tensor(values).set_requires_grad(true);
 }
 

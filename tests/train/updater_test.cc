@@ -51,8 +51,8 @@ std::string bytesOf(const std::vector<Parameter>& all, Updater& updater) {
 
 class CommonUpdateTest : public testing::TestWithParam<OptimizerOptions> {
  protected:
-  // What is there after each step. Those of `all` that are worker 0's count.
-  static std::vector<std::string> train(std::vector<Parameter> all, Job* job) {
+  // What is there after each step.
+  static std::vector<std::string> train(const std::vector<Parameter>& all, Job* job) {
     const auto updater = makeUpdater(GetParam(), all, job);
     EXPECT_EQ(updater->common(), job != nullptr);
     std::vector<std::string> after;
