@@ -146,7 +146,6 @@ Status checkValue(const Setting& setting, std::string_view text, std::string_vie
           fmt::format("{} is \"{}\", but takes {}", origin, text, wanted(setting))};
 }
 
-// A TOML scalar as the text that a flag would have had; nothing if it is neither text nor a number.
 // toml++ 3.3 takes some letters beyond ASCII for impossible where no text is, which is undefined:
 // outside of quotes and comments there are none. A file that can't be read is toml++'s to tell.
 Status checkLetters(const std::string& file) {
@@ -172,6 +171,7 @@ Status checkLetters(const std::string& file) {
   return {};
 }
 
+// A TOML scalar as the text that a flag would have had; nothing if it is neither text nor a number.
 std::optional<std::string> tomlText(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* number = node.as_integer()) return fmt::format("{}", number->get());

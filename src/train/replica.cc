@@ -404,7 +404,8 @@ void Replica::rememberVersions() {
 // A slice that changes parameters changes them for those that come after it on the same worker, or
 // have them in common, and for no others.
 void Replica::checkUntouched() const {
-  for (std::size_t i = 0; i < updated_.size() && map_.slices() > 1; ++i) {
+  if (map_.slices() == 1) return;
+  for (std::size_t i = 0; i < updated_.size(); ++i) {
     if (updated_[i].tensor._version() == versions_[i]) continue;
     throw Error(StatusCode::kInvalidArgument,
                 fmt::format("the model writes to its parameter \"{}\" while it computes, which "

@@ -103,8 +103,7 @@ Status checkNew(const TrainOptions& options) {
   if (steps.empty() || steps.back() == 0) return {};
   return invalid(
       "{} has checkpoints up to step {} of another run: --resume goes on with it, or choose "
-      "another "
-      "--checkpoint-dir",
+      "another --checkpoint-dir",
       options.directory, steps.back());
 }
 
