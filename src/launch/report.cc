@@ -74,6 +74,12 @@ std::string losses(const Supervisor& supervisor, const Plan& plan) {
   return text;
 }
 
+// For the end of a report on something else.
+std::string afterLosses(const Supervisor& supervisor, const Plan& plan) {
+  const std::string before = losses(supervisor, plan);
+  return before.empty() ? "" : " (the job had gone on without " + before + ")";
+}
+
 // Every process ended by itself, and none was killed that was not spared.
 bool allLeft(const Supervisor& supervisor, const Plan& plan) {
   for (std::size_t i = 0; i < plan.processes.size(); ++i) {
@@ -113,10 +119,8 @@ Report makeReport(const Supervisor& supervisor, const Plan& plan, const RunOptio
       return {fmt::format("the job is done without {}", losses(supervisor, plan)), 0};
     case Cause::kFailed: {
       const End end = *supervisor.endOf(supervisor.culprit());
-      const std::string before = losses(supervisor, plan);
       return {fmt::format("{} on host {} {}{}{}", plan.processes[culprit].name(), plan.host,
-                          howItEnded(end),
-                          before.empty() ? "" : " (the job had gone on without " + before + ")",
+                          howItEnded(end), afterLosses(supervisor, plan),
                           lastLines(output, culprit)),
               end.killed ? 128 + end.value : end.value};
     }
@@ -127,11 +131,14 @@ Report makeReport(const Supervisor& supervisor, const Plan& plan, const RunOptio
               exitCodeFor(supervisor.value())};
     }
     case Cause::kSignal:
-      // Worker 0 has said what there is to say.
       if (options.patient && supervisor.value() == SIGINT && allLeft(supervisor, plan)) {
-        return {"", supervisor.endOf(0)->value};
+        // Worker 0 has said what there is to say, but for those that were lost just before.
+        const std::string lost = losses(supervisor, plan);
+        return {lost.empty() ? "" : "the job left without " + lost, supervisor.endOf(0)->value};
       }
-      return {fmt::format("ended by {}", signalName(supervisor.value())), 128 + supervisor.value()};
+      return {fmt::format("ended by {}{}", signalName(supervisor.value()),
+                          afterLosses(supervisor, plan)),
+              128 + supervisor.value()};
     case Cause::kTimeout: {
       const double limit = std::chrono::duration<double>(*options.timeout).count();
       if (supervisor.running().empty()) {
