@@ -33,8 +33,7 @@ class Board {
   // Largest payload that travels in the post itself: one meeting instead of two.
   static constexpr std::size_t kSmall = 8192;
   // Memory for data on its way, of each rank: two halves of a MiB. Room for a few chunks of the
-  // staged allreduce (kLargestChunk), and little enough that what one rank writes there another can
-  // still read from a cache, though on many machines not from the second level.
+  // staged allreduce (kLargestChunk).
   static constexpr std::size_t kStagingBytes = 2 << 20;
   // Most buffers that a rank can post.
   static constexpr std::size_t kMostInputs = 24;

@@ -24,14 +24,28 @@ void Folder::operator()(std::span<const std::byte* const> leaves, std::span<std:
     kernels_.combineRootTwice(outs[0], outs[1], leaves[0], leaves[1], count, tree_.slices());
     return;
   }
+  foldBlocks(leaves, outs[0], count, [&](std::size_t offset, std::size_t bytes) {
+    for (std::byte* out : outs.subspan(1)) copyBytes(out + offset, outs[0] + offset, bytes);
+  });
+}
+
+void Folder::stage(std::span<const std::byte* const> leaves, std::byte* out, std::byte* staged,
+                   std::size_t count) const {
+  foldBlocks(leaves, out, count, [&](std::size_t offset, std::size_t bytes) {
+    stageBytes(staged + offset, out + offset, bytes);
+  });
+}
+
+// next(offset, bytes): these of `out` have just been written.
+template <typename Next>
+void Folder::foldBlocks(std::span<const std::byte* const> leaves, std::byte* out, std::size_t count,
+                        const Next& next) const {
   const std::size_t block = kBlockBytes / elementSize_;
   for (std::size_t first = 0; first < count; first += block) {
     const std::size_t part = std::min(block, count - first);
     const std::size_t offset = first * elementSize_;
-    foldBlock(leaves, offset, outs[0] + offset, part);
-    for (std::byte* out : outs.subspan(1)) {
-      copyBytes(out + offset, outs[0] + offset, part * elementSize_);
-    }
+    foldBlock(leaves, offset, out + offset, part);
+    next(offset, part * elementSize_);
   }
 }
 

@@ -22,7 +22,14 @@ class Folder {
   void operator()(std::span<const std::byte* const> leaves, std::span<std::byte* const> outs,
                   std::size_t count) const;
 
+  // The same for a result that goes to `out` and, by stageBytes(), to `staged`.
+  void stage(std::span<const std::byte* const> leaves, std::byte* out, std::byte* staged,
+             std::size_t count) const;
+
  private:
+  template <typename Next>
+  void foldBlocks(std::span<const std::byte* const> leaves, std::byte* out, std::size_t count,
+                  const Next& next) const;
   void foldBlock(std::span<const std::byte* const> leaves, std::size_t offset, std::byte* out,
                  std::size_t count) const;
 

@@ -154,10 +154,11 @@ class SharedAllreduce {
       if (owner == rank_) continue;
       const Range range = blockChunk(block, owner);
       for (std::size_t i = 0; i < partials_.size(); ++i) {
-        copyBytes(stagedLeaf(rank_, block, i, owner), partials_[i].data() + range.begin,
-                  range.size());
+        stageBytes(stagedLeaf(rank_, block, i, owner), partials_[i].data() + range.begin,
+                   range.size());
       }
     }
+    finishStaging();
     board_.advance();
   }
 
@@ -169,9 +170,9 @@ class SharedAllreduce {
             rank == rank_ ? partials_[i].data() + range.begin : stagedLeaf(rank, block, i, rank_);
       }
     }
-    const std::array<std::byte*, 2> outs = {stagedResult(rank_, block),
-                                            result_.data() + range.begin};
-    fold_(leaves_, outs, range.size() / elementSize_);
+    fold_.stage(leaves_, result_.data() + range.begin, stagedResult(rank_, block),
+                range.size() / elementSize_);
+    finishStaging();
     board_.advance();
   }
 
@@ -256,8 +257,9 @@ Status showAll(GroupCore::Turn& turn, std::span<const std::byte> source, std::si
     const std::size_t half = begin / window % 2 * window;
     const std::size_t end = std::min(longest, begin + window);
     if (begin < source.size()) {
-      copyBytes(board.staging(rank).data() + half, source.data() + begin,
-                std::min(source.size(), end) - begin);
+      stageBytes(board.staging(rank).data() + half, source.data() + begin,
+                 std::min(source.size(), end) - begin);
+      finishStaging();
     }
     board.advance();
     COLLA_TRY(board.awaitAll(turn.deadline));

@@ -1,5 +1,5 @@
 // Collectives over shared memory: every rank sees the others' buffers where they lie, or, where
-// they are private, through a staging area that stays in cache.
+// they are private, through a small staging area.
 #pragma once
 
 #include <algorithm>
