@@ -2,6 +2,7 @@
 
 #include "colla/data_type.h"
 #include "models/classifier.h"
+#include "models/linear.h"
 #include "models/makers.h"
 
 namespace colla::models {
@@ -16,11 +17,14 @@ struct DenseImpl : torch::nn::Module {
     }
   }
   torch::Tensor forward(const torch::Tensor& input) {
-    torch::Tensor x = layers.front()->forward(input.flatten(1));
+    torch::Tensor x = apply(layers.front(), input.flatten(1));
     for (std::size_t i = 1; i < layers.size(); ++i) {
-      x = layers[i]->forward(torch::relu_(x));  // Nobody needs what was there before.
+      x = apply(layers[i], torch::relu_(x));  // Nobody needs what was there before.
     }
     return x;
+  }
+  static torch::Tensor apply(const torch::nn::Linear& layer, const torch::Tensor& input) {
+    return linear(input, layer->weight, layer->bias);
   }
   std::vector<torch::nn::Linear> layers;
 };

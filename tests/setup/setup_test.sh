@@ -27,6 +27,10 @@ got=$(./link --help 2>"$work/stderr")
 expect "output of ./colla --help" "$wanted" "$got"
 expect "standard error of ./colla --help" "" "$(<"$work/stderr")"
 
+# What it starts is brought up to date with it.
+expect "programs of ./colla" "bin/colla bin/colla-bench-train bin/colla-train" \
+  "$(ninja -C "$root/build" -t commands bin/colla | sed -n 's/.* -o \(bin\/[^ ]*\) .*/\1/p' | sort | xargs)"
+
 # A wrong flag is one line and exit code 2.
 status=0
 "$root/test" --no-such-flag 2>"$work/stderr" || status=$?

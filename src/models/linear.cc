@@ -1,0 +1,80 @@
+#include "models/linear.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <optional>
+#include <string_view>
+
+namespace colla::models {
+namespace {
+
+// What PyTorch's compiler calls for a dense layer. It takes transposed views as they are.
+using Product = torch::Tensor(const torch::Tensor& input, const torch::Tensor& weight,
+                              const std::optional<torch::Tensor>& bias, std::string_view after,
+                              c10::List<std::optional<at::Scalar>> scalars,
+                              std::optional<std::string_view> algorithm);
+
+const std::optional<c10::TypedOperatorHandle<Product>>& oneDnn() {
+  static const auto found = []() -> std::optional<c10::TypedOperatorHandle<Product>> {
+    const auto schema = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
+    if (!schema || !at::hasMKLDNN()) return std::nullopt;
+    return schema->typed<Product>();
+  }();
+  return found;
+}
+
+// input times the transpose of `weight`, plus `bias`.
+torch::Tensor product(const torch::Tensor& input, const torch::Tensor& weight,
+                      const std::optional<torch::Tensor>& bias = {}) {
+  const c10::List<std::optional<at::Scalar>> noScalars;
+  return oneDnn()->call(input, weight, bias, "none", noScalars, "");
+}
+
+class LinearFunction : public torch::autograd::Function<LinearFunction> {
+ public:
+  using Context = torch::autograd::AutogradContext;
+  using Variables = torch::autograd::variable_list;
+
+  static torch::Tensor forward(Context* context, const torch::Tensor& input,
+                               const torch::Tensor& weight, const torch::Tensor& bias) {
+    context->save_for_backward({input, weight});
+    return product(input, weight, bias);
+  }
+
+  static Variables backward(Context* context, const Variables& gradients) {
+    const Variables saved = context->get_saved_variables();
+    const torch::Tensor& gradient = gradients[0];
+    return {context->needs_input_grad(0) ? product(gradient, saved[1].t()) : torch::Tensor(),
+            product(gradient.t(), saved[0].t()), gradient.sum(0)};
+  }
+};
+
+bool takes(const torch::Tensor& tensor, std::int64_t dimensions) {
+  return tensor.dim() == dimensions && tensor.scalar_type() == torch::kFloat32 &&
+         tensor.device().is_cpu();
+}
+
+bool isIntel() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("intel") != 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+torch::Tensor linear(const torch::Tensor& input, const torch::Tensor& weight,
+                     const torch::Tensor& bias) {
+  return isIntel() ? torch::linear(input, weight, bias) : linearByOneDnn(input, weight, bias);
+}
+
+torch::Tensor linearByOneDnn(const torch::Tensor& input, const torch::Tensor& weight,
+                             const torch::Tensor& bias) {
+  const bool can = oneDnn() && takes(input, 2) && takes(weight, 2) && takes(bias, 1) &&
+                   !at::autocast::is_autocast_enabled(at::kCPU);
+  return can ? LinearFunction::apply(input, weight, bias) : torch::linear(input, weight, bias);
+}
+
+}  // namespace colla::models
