@@ -149,7 +149,10 @@ TrainModel imageNet(std::string_view name) {
   model.weights =
       name == "inceptionv3" ? inceptionWeights(model.classes) : resNetWeights(model.classes);
   model.batchStatistics = true;
-  model.verifySteps = 2;  // A third one multiplies every rounding by hundreds.
+  // Its first gradient in float32 is 2 % off that in float64, and the second loss 0.5 %, in PyTorch
+  // too. A third step multiplies that by hundreds.
+  model.verifySteps = 2;
+  model.lossTolerance = 0.02;
   model.workerBytes = 1'000'000'000;
   return model;
 }

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "base/check.h"
+#include "models/linear.h"
 
 namespace colla::models {
 
@@ -55,7 +56,7 @@ torch::Tensor sampledLosses(const torch::Tensor& state, const torch::Tensor& tar
   if (candidates < all) shifts = shifts - logExpected(classes, all, drawn.draws);
   const torch::Tensor own = (state * vectors.narrow(0, 0, rows)).sum(1) + shifts.narrow(0, 0, rows);
   torch::Tensor others =
-      torch::addmm(shifts.narrow(0, rows, count), state, vectors.narrow(0, rows, count).t());
+      linear(state, vectors.narrow(0, rows, count), shifts.narrow(0, rows, count));
   const torch::Tensor hits = targets.unsqueeze(1).eq(sampled.unsqueeze(0));
   others = others.masked_fill(hits, -std::numeric_limits<float>::infinity());
   return torch::cat({own.unsqueeze(1), others}, 1).logsumexp(1) - own;

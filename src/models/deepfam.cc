@@ -9,6 +9,7 @@
 
 #include "models/classifier.h"
 #include "models/fused_convolution.h"
+#include "models/linear.h"
 #include "models/makers.h"
 #include "models/shift_norm.h"
 
@@ -65,7 +66,7 @@ struct DeepFamImpl : torch::nn::Module {
     }
     torch::Tensor x = torch::cat(maxima, 1);
     x = torch::dropout(x, 1 - keep, is_training());
-    x = fc1Norm->forward(fc1->forward(x)).relu_();
+    x = fc1Norm->forward(linear(x, fc1->weight, fc1->bias)).relu_();
     return fc2->forward(x);
   }
 

@@ -8,6 +8,7 @@
 #include "base/invalid.h"
 #include "colla/error.h"
 #include "models/classifier.h"
+#include "models/linear.h"
 
 namespace colla::models {
 namespace {
@@ -151,8 +152,8 @@ torch::Tensor convolve(const torch::nn::Conv2d& layer, const torch::Tensor& x) {
   // Of single pixels it is one product of matrices: libtorch makes one for each sample of a small
   // batch.
   if (weight.size(2) == 1 && weight.size(3) == 1 && stride == 1) {
-    return torch::linear(x.permute({0, 2, 3, 1}), weight.view({weight.size(0), weight.size(1)}),
-                         layer->bias)
+    return linear(x.permute({0, 2, 3, 1}), weight.view({weight.size(0), weight.size(1)}),
+                  layer->bias)
         .permute({0, 3, 1, 2});
   }
   // Weights in the order of the activations; backward would do that again if it had not got them

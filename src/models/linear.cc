@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace colla::models {
 namespace {
@@ -37,16 +38,21 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
   using Variables = torch::autograd::variable_list;
 
   static torch::Tensor forward(Context* context, const torch::Tensor& input,
-                               const torch::Tensor& weight, const torch::Tensor& bias) {
+                               const torch::Tensor& weight,
+                               const std::optional<torch::Tensor>& bias) {
     context->save_for_backward({input, weight});
+    context->saved_data["biased"] = bias.has_value();
     return product(input, weight, bias);
   }
 
   static Variables backward(Context* context, const Variables& gradients) {
     const Variables saved = context->get_saved_variables();
     const torch::Tensor& gradient = gradients[0];
+    // An argument that was left out has no number.
+    const bool biased = context->saved_data["biased"].toBool() && context->needs_input_grad(2);
     return {context->needs_input_grad(0) ? product(gradient, saved[1].t()) : torch::Tensor(),
-            product(gradient.t(), saved[0].t()), gradient.sum(0)};
+            context->needs_input_grad(1) ? product(gradient.t(), saved[0].t()) : torch::Tensor(),
+            biased ? gradient.sum(0) : torch::Tensor()};
   }
 };
 
@@ -72,9 +78,16 @@ torch::Tensor linear(const torch::Tensor& input, const torch::Tensor& weight,
 
 torch::Tensor linearByOneDnn(const torch::Tensor& input, const torch::Tensor& weight,
                              const torch::Tensor& bias) {
-  const bool can = oneDnn() && takes(input, 2) && takes(weight, 2) && takes(bias, 1) &&
+  if (input.dim() > 2) {
+    std::vector<std::int64_t> sizes = input.sizes().vec();
+    sizes.back() = weight.size(0);
+    return linearByOneDnn(input.flatten(0, -2), weight, bias).view(sizes);
+  }
+  const bool can = oneDnn() && takes(input, 2) && takes(weight, 2) &&
+                   (!bias.defined() || takes(bias, 1)) &&
                    !at::autocast::is_autocast_enabled(at::kCPU);
-  return can ? LinearFunction::apply(input, weight, bias) : torch::linear(input, weight, bias);
+  if (!can) return torch::linear(input, weight, bias);
+  return LinearFunction::apply(input, weight, bias.defined() ? std::optional(bias) : std::nullopt);
 }
 
 }  // namespace colla::models

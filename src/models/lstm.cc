@@ -1,5 +1,7 @@
 #include "models/lstm.h"
 
+#include "models/linear.h"
+
 namespace colla::models {
 
 LstmImpl::LstmImpl(std::int64_t input, std::int64_t units, std::int64_t projection, double bound)
@@ -22,7 +24,7 @@ LstmImpl::State LstmImpl::begin(std::int64_t samples) const {
 }
 
 torch::Tensor LstmImpl::gates(const torch::Tensor& input) const {
-  return torch::linear(input, inputWeight_, inputBias_ + stateBias_);
+  return linear(input, inputWeight_, inputBias_ + stateBias_);
 }
 
 LstmImpl::State LstmImpl::step(const torch::Tensor& gates, const State& state) const {

@@ -62,6 +62,20 @@ TEST(LinearTest, InputWithoutGradientGetsNone) {
   EXPECT_TRUE(found.weight.defined());
 }
 
+TEST(LinearTest, TakesMoreDimensionsAndNoBias) {
+  torch::manual_seed(3);
+  const torch::Tensor input = torch::randn({4, 5, 6, 12}).permute({0, 2, 1, 3});
+  const torch::Tensor weight = torch::randn({3, 12}).requires_grad_(true);
+  const torch::Tensor again = weight.detach().clone().requires_grad_(true);
+  const torch::Tensor found = linearByOneDnn(input, weight, {});
+  const torch::Tensor wanted = torch::linear(input, again);
+  ASSERT_EQ(found.sizes(), wanted.sizes());
+  EXPECT_TRUE(torch::allclose(found, wanted, 1e-5, 1e-5));
+  found.square().sum().backward();
+  wanted.square().sum().backward();
+  EXPECT_TRUE(torch::allclose(weight.grad(), again.grad(), 1e-5, 1e-3));
+}
+
 TEST(LinearTest, SameBitsEveryTime) {
   const Gradients once = run(linear, torch::kFloat32, 100, 784, 100);
   const Gradients again = run(linear, torch::kFloat32, 100, 784, 100);
