@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/thread_annotations.h"
 #include "job/cluster.h"
 #include "job/store_identity.h"
 #include "rendezvous/membership.h"
@@ -41,14 +42,27 @@ Status checkReachable(const Place& place) {
                                                             : "COLLA_STORE=ADDRESS:PORT")};
 }
 
-Result<std::unique_ptr<rendezvous::StoreServer>> serve(const Place& place,
+// The stores that this process serves, by address and job. Several jobs at a time have one in
+// common, since an address can be taken once; it ends with the last of them.
+struct Served {
+  Mutex mutex;
+  std::map<std::string, std::weak_ptr<rendezvous::StoreServer>> stores COLLA_GUARDED_BY(mutex);
+};
+
+Result<std::shared_ptr<rendezvous::StoreServer>> serve(const Place& place,
                                                        const std::string& secret) {
+  static Served served;
+  const MutexLock lock(served.mutex);
+  auto& known = served.stores[place.store + " " + place.jobId];
+  if (auto server = known.lock()) return server;
   auto server = rendezvous::StoreServer::start({.address = place.store,
                                                 .jobId = place.jobId,
                                                 .secret = secret,
                                                 .identity = storeIdentity()});
-  if (server.ok() || place.launcher != kLists) return server;
-  return addressTaken(place, server.status());
+  if (!server.ok() && place.launcher == kLists) return addressTaken(place, server.status());
+  COLLA_TRY_ASSIGN(std::shared_ptr<rendezvous::StoreServer> started, std::move(server));
+  known = started;
+  return started;
 }
 
 // Who serves the store may come much later than this process, above all where nobody started them
@@ -92,7 +106,7 @@ Status tellWhoIsWhere(const Place& place, rendezvous::Store& store, Deadline dea
         i < place.size ? MemberId{Role::kWorker, i} : MemberId{Role::kServer, i - place.size};
     hosts[id] = place.hosts[static_cast<std::size_t>(i)];
   }
-  return rendezvous::publishPlacement(store, place.epoch, hosts, deadline);
+  return rendezvous::publishPlacement(store, hosts, deadline);
 }
 
 }  // namespace
