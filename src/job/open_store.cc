@@ -8,10 +8,12 @@
 
 #include "base/log.h"
 #include "base/thread_annotations.h"
+#include "base/unique_fd.h"
 #include "job/cluster.h"
 #include "job/store_identity.h"
 #include "rendezvous/membership.h"
 #include "transport/net/address.h"
+#include "transport/net/socket.h"
 
 namespace colla::job {
 namespace {
@@ -65,15 +67,37 @@ Result<std::shared_ptr<rendezvous::StoreServer>> serve(const Place& place,
   return started;
 }
 
+// One of a host's processes that wait for the store: who has the socket of this name, which goes
+// with it.
+class Speaker {
+ public:
+  explicit Speaker(const Place& place)
+      : everybody_(place.launcher == kLists), name_(localStore(place.jobId) + "-speaker") {}
+
+  bool isThis() {
+    if (everybody_ || voice_.valid()) return true;
+    const auto address = transport::net::Address::parse(name_);
+    if (!address.ok()) return true;
+    auto voice = transport::net::listenOn(*address);
+    if (voice.ok()) voice_ = *std::move(voice);
+    return voice_.valid();
+  }
+
+ private:
+  const bool everybody_;  // Somebody may sit in front of each.
+  const std::string name_;
+  UniqueFd voice_;
+};
+
 // Who serves the store may come much later than this process, above all where nobody started them
 // together, and those who wait want to know for whom. Before there is a store nobody knows who is
-// there: the first process of each host says it.
+// there: one process of each host says it.
 Result<std::unique_ptr<rendezvous::Store>> await(const Place& place,
                                                  const rendezvous::StoreOptions& options,
                                                  Deadline deadline) {
   constexpr auto kPause = 50ms;
   const bool lists = place.launcher == kLists;
-  const bool speaks = lists || place.localRank == 0 || place.rank == 1;
+  Speaker speaker(place);
   const std::string awaited = rendezvous::toString(hostOfStore(place));
   const TimePoint started = Clock::real().now();
   const rendezvous::JoinReportOptions report;
@@ -92,7 +116,9 @@ Result<std::unique_ptr<rendezvous::Store>> await(const Place& place,
                           lists ? "; were all tasks given the same lists?" : "")};
     }
     if (next.remaining() <= kPause) {
-      if (speaks) log::info("waiting for {}, where the others meet, {} s", awaited, waited);
+      if (speaker.isThis()) {
+        log::info("waiting for {}, where the others meet, {} s", awaited, waited);
+      }
       next = Deadline::after(report.every);
     }
     std::this_thread::sleep_for(kPause);

@@ -197,6 +197,18 @@ TEST(JobTest, WhoWaitsForRank0SaysSo) {
                           HasSubstr("rank 0 did not come within 6 s")));
 }
 
+// Whoever of them is there: nobody else knows.
+TEST(JobTest, OneOfThoseWhoWaitForRank0SaysSo) {
+  const auto member = [](int rank) {
+    return underTorchrun(rank, "WORLD_SIZE=5 LOCAL_WORLD_SIZE=5 COLLA_START_TIMEOUT=6");
+  };
+  const auto [code, said] =
+      shell("{ " + member(2) + " & " + member(3) + " & " + member(4) + " & wait; }");
+  const std::string line = ": waiting for rank 0, where the others meet, 5 s\n";
+  EXPECT_THAT(said, HasSubstr(line));
+  EXPECT_EQ(said.find(line), said.rfind(line)) << said;
+}
+
 // Real mpirun, no launcher of ours: never N separate jobs.
 TEST(JobTest, UnderMpirunItJoinsItsPeers) {
   const auto [code, said] = shell(
