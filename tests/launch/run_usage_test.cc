@@ -119,6 +119,23 @@ TEST(RunUsageBad, VariablesAreCheckedAsWell) {
   }
 }
 
+TEST(RunUsageBad, SettingsForTheProcessesAreCheckedAsWell) {
+  for (const auto& [given, says] :
+       {std::pair("COLLA_LOG=loud", "COLLA_LOG is \"loud\", but takes"),
+        std::pair("COLLA_TCP_CONNECTIONS=99", "COLLA_TCP_CONNECTIONS is \"99\"")}) {
+    CollaProcess colla({"run", "-np", "2", "--env", given, "--", "/bin/sh", "-c", "echo started"});
+    EXPECT_EQ(colla.wait(), 2) << given;
+    EXPECT_THAT(colla.err(), AllOf(HasSubstr("--env"), HasSubstr(says)));
+    EXPECT_EQ(std::ranges::count(colla.err(), '\n'), 1) << colla.err();
+    EXPECT_EQ(colla.out(), "");
+  }
+  // The last of a name counts, and names of others are theirs.
+  CollaProcess colla({"run", "-np", "1", "--env", "COLLA_LOG=loud", "--env", "COLLA_LOG=warn",
+                      "--env", "COLLA_OF_MINE=loud", "--", "/bin/sh", "-c", "echo $COLLA_LOG"});
+  EXPECT_EQ(colla.wait(), 0) << colla.err();
+  EXPECT_EQ(colla.out(), "[worker 0] warn\n");
+}
+
 // In a network namespace of its own, which has two ports: rank by rank takes one.
 TEST(RunUsageGood, NoFreePortIsOneLine) {
   if (std::system("unshare --net true 2>/dev/null") != 0) GTEST_SKIP() << "no right to make one";
