@@ -31,12 +31,8 @@ TEST_P(JobsTest, WithALauncherOfOurs) {
   }
 }
 
-void runUnderMpirun(const std::string& variables, const std::string& mode) {
-  const std::string command =
-      "timeout 60 env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
-      "COLLA_START_TIMEOUT=15 " +
-      variables + " mpirun --oversubscribe -np 3 " COLLA_JOBS " " + mode + " 2>&1";
-  FILE* pipe = popen(command.c_str(), "r");
+void expectAllDone(const std::string& command) {
+  FILE* pipe = popen(("{ " + command + "; } 2>&1").c_str(), "r");
   ASSERT_NE(pipe, nullptr);
   std::string said;
   for (int byte = fgetc(pipe); byte != EOF; byte = fgetc(pipe)) said += static_cast<char>(byte);
@@ -44,6 +40,13 @@ void runUnderMpirun(const std::string& variables, const std::string& mode) {
   std::size_t done = 0;
   for (auto at = said.find("done"); at != std::string::npos; at = said.find("done", at + 1)) ++done;
   EXPECT_EQ(done, 3U) << said;
+}
+
+void runUnderMpirun(const std::string& variables, const std::string& mode) {
+  expectAllDone(
+      "timeout 60 env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+      "COLLA_START_TIMEOUT=15 " +
+      variables + " mpirun --oversubscribe -np 3 " COLLA_JOBS " " + mode);
 }
 
 // Rank 0 serves the store, and each of its jobs may be the one that does.
@@ -58,6 +61,20 @@ TEST_P(JobsTest, UnderMpirunAtAPort) {
                      " COLLA_STORE=127.0.0.1:" + std::to_string(port),
                  GetParam());
   std::filesystem::remove(secret);
+}
+
+// The last of them serves it.
+TEST_P(JobsTest, ByLists) {
+  std::string hosts;
+  for (const int number : {1, 2, 3}) {
+    hosts += "localhost:" + std::to_string(1024 + (getpid() * 4 + number) % 60000) + " ";
+  }
+  std::string command;
+  for (const char* rank : {"0", "1", "2"}) {
+    command += std::string("timeout 60 env COLLA_START_TIMEOUT=15 COLLA_WORKER_HOSTS='") + hosts +
+               "' COLLA_TASK_INDEX=" + rank + " " COLLA_JOBS " " + GetParam() + " & ";
+  }
+  expectAllDone(command + "wait");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, JobsTest, ::testing::Values("after", "quick", "together"),
