@@ -29,7 +29,7 @@ using test::Processes;
 // Sits between two ranks, passes everything on, and writes down how the first connection begins.
 class Recorder {
  public:
-  explicit Recorder(std::string behind)
+  explicit Recorder(const std::string& behind)
       : behind_(*net::Address::parse(behind)),
         listening_(*net::listenOn(*net::Address::parse("127.0.0.1:0"))),
         acceptor_([this] { run(); }) {}
