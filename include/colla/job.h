@@ -7,8 +7,10 @@
 //
 // Under `colla run` the environment tells rank, size and peers. Under mpirun, srun or torchrun, and
 // where COLLA_WORKER_HOSTS and the like name all processes, the process joins its peers, or init()
-// says why not. Started by itself it is a job of one worker. A process may hold several jobs; there
-// is no global state.
+// says why not. Started by itself it is a job of one worker.
+//
+// A process may be in several jobs, one after the other or at the same time: its n-th init() meets
+// the n-th of the other processes.
 #pragma once
 
 #include <chrono>

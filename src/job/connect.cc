@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <span>
+
 #include "base/log.h"
 #include "job/cluster.h"
 #include "job/cpu.h"
 #include "rendezvous/host_key.h"
 #include "transport/net/address.h"
+#include "transport/net/keys.h"
 #include "transport/shm/transport.h"
 #include "transport/tcp/transport.h"
 
@@ -38,6 +41,41 @@ Result<std::string> listenAddress(const Config& config, const Place& place) {
 
 std::string_view key(Wire wire) { return wire == Wire::kShm ? "shm" : "tcp"; }
 
+// The same wherever this process asks, and no other's.
+std::uint64_t processNumber() {
+  static const std::uint64_t kNumber = [] {
+    std::uint64_t number = 0;
+    transport::net::fillRandom(std::as_writable_bytes(std::span(&number, 1)));
+    return number;
+  }();
+  return kNumber;
+}
+
+// Takes this process's place and waits for the others.
+//
+// A store that one of the processes serves ends with that one's job. Who is quick to begin the next
+// job may find the store of the last one still there, and then meets the others at the one that
+// follows it.
+Result<rendezvous::Membership> meet(const Place& place, const std::string& secret,
+                                    const rendezvous::Member& self, OpenStore& open,
+                                    Deadline deadline) {
+  const rendezvous::Expected expected{place.size, place.servers};
+  rendezvous::JoinReportOptions report;
+  report.everybody = place.launcher == kLists;  // Somebody may sit in front of each.
+  while (true) {
+    const auto epoch = rendezvous::takePlace(*open.store, place.epoch, self, expected, deadline);
+    const bool first = epoch.ok() && *epoch == place.epoch;
+    auto met = epoch.ok() ? rendezvous::awaitMembers(
+                                *open.store, *epoch, self, expected, deadline,
+                                [](const std::string& text) { log::info("{}", text); }, report)
+                          : epoch.status();
+    const bool lost = met.status().code() == StatusCode::kPeerLost;
+    if (!lost || first || place.launcher == "colla") return met;
+    open.store.reset();
+    COLLA_TRY_ASSIGN(open, openStore(place, nullptr, secret, deadline));
+  }
+}
+
 }  // namespace
 
 transport::Spin spinOf(const Config& config, const Place& place) {
@@ -62,11 +100,12 @@ Result<Wire> chooseWire(const Config& config, const Place& place) {
 
 Result<Connection> connect(const Config& config, const Place& place, Wire wire,
                            const std::string& secret, const transport::Identity& identity,
-                           rendezvous::Store& store, Deadline deadline) {
+                           std::unique_ptr<rendezvous::StoreServer> server, Deadline deadline) {
+  Connection connection;
+  COLLA_TRY_ASSIGN(connection.meeting, openStore(place, std::move(server), secret, deadline));
   const int index = place.role == Role::kWorker ? place.rank : place.size + place.rank;
   transport::Options options;
   options.self = index;
-  options.epoch = place.epoch;
   options.jobId = place.jobId;
   options.secret = secret;
   options.identity = identity;
@@ -78,7 +117,8 @@ Result<Connection> connect(const Config& config, const Place& place, Wire wire,
                           .host = place.host,
                           .hostKey = rendezvous::hostKey(),
                           .pid = getpid(),
-                          .addresses = {}};
+                          .addresses = {},
+                          .process = processNumber()};
   std::unique_ptr<transport::net::Listener> listener;
   if (wire == Wire::kShm) {
     COLLA_TRY_ASSIGN(listener, transport::shm::listen(options));
@@ -91,14 +131,8 @@ Result<Connection> connect(const Config& config, const Place& place, Wire wire,
   }
   self.addresses.emplace(key(wire), listener->address());
 
-  rendezvous::JoinReportOptions report;
-  report.everybody = place.launcher == kLists;  // Somebody may sit in front of each.
-  Connection connection;
-  COLLA_TRY_ASSIGN(connection.membership,
-                   rendezvous::join(
-                       store, place.epoch, self, {place.size, place.servers}, deadline,
-                       [](const std::string& text) { log::info("{}", text); }, report));
-
+  COLLA_TRY_ASSIGN(connection.membership, meet(place, secret, self, connection.meeting, deadline));
+  options.epoch = connection.membership.epoch;
   for (const rendezvous::Member& member : connection.membership.members) {
     if (wire == Wire::kShm && member.hostKey != self.hostKey) {
       return {StatusCode::kInvalidArgument,

@@ -8,8 +8,8 @@
 #include "base/deadline.h"
 #include "colla/status.h"
 #include "job/environment.h"
+#include "job/open_store.h"
 #include "rendezvous/membership.h"
-#include "rendezvous/store.h"
 #include "transport/net/listener.h"
 #include "transport/options.h"
 #include "transport/transport.h"
@@ -27,14 +27,16 @@ Result<Wire> chooseWire(const Config& config, const Place& place);
 transport::Spin spinOf(const Config& config, const Place& place);
 
 struct Connection {
+  OpenStore meeting;
   rendezvous::Membership membership;
   std::unique_ptr<transport::Transport> transport;
 };
 
 // Opens this process's door, tells the others through the store where it is, waits until all of
-// them have, and takes its place. `secret` may be empty where chooseWire() allows it.
+// them have, and takes its place. `secret` may be empty where chooseWire() allows it. `server` is
+// the store that this process serves already, if any.
 Result<Connection> connect(const Config& config, const Place& place, Wire wire,
                            const std::string& secret, const transport::Identity& identity,
-                           rendezvous::Store& store, Deadline deadline);
+                           std::unique_ptr<rendezvous::StoreServer> server, Deadline deadline);
 
 }  // namespace colla::job

@@ -31,7 +31,6 @@ struct Job::State {
   int slices = 0;
   int threads = 0;
   std::chrono::milliseconds timeout{};
-  job::OpenStore meeting;
   job::Connection connection;
   std::unique_ptr<Group> world;  // Of workers.
 };
@@ -151,8 +150,6 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions, job::Meetin
         const std::string secret,
         rendezvous::loadSecret(place.secretHex.empty() ? nullptr : place.secretHex.c_str(),
                                place.secretFile));
-    COLLA_TRY_ASSIGN(state->meeting,
-                     job::openStore(place, std::move(meeting.server), secret, deadline));
     // What came of the defaults counts too: bits depend on it. Servers don't compute with threads,
     // so in a job that has some, workers compare them when they declare what they train.
     const transport::Identity identity{
@@ -162,7 +159,7 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions, job::Meetin
         .settings = fmt::format("{}threads in use={}\nslices in use={}\n", config.sharedText(),
                                 place.servers == 0 ? state->threads : 0, state->slices)};
     COLLA_TRY_ASSIGN(state->connection, job::connect(config, place, wire, secret, identity,
-                                                     *state->meeting.store, deadline));
+                                                     std::move(meeting.server), deadline));
   }
   if (place.role == Role::kWorker) {
     COLLA_TRY_ASSIGN(auto options, worldOptions(config, place, state->connection));

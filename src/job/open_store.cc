@@ -7,10 +7,13 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/thread_annotations.h"
+#include "base/unique_fd.h"
 #include "job/cluster.h"
 #include "job/store_identity.h"
 #include "rendezvous/membership.h"
 #include "transport/net/address.h"
+#include "transport/net/socket.h"
 
 namespace colla::job {
 namespace {
@@ -41,25 +44,60 @@ Status checkReachable(const Place& place) {
                                                             : "COLLA_STORE=ADDRESS:PORT")};
 }
 
-Result<std::unique_ptr<rendezvous::StoreServer>> serve(const Place& place,
+// The stores that this process serves, by address and job. Several jobs at a time have one in
+// common, since an address can be taken once; it ends with the last of them.
+struct Served {
+  Mutex mutex;
+  std::map<std::string, std::weak_ptr<rendezvous::StoreServer>> stores COLLA_GUARDED_BY(mutex);
+};
+
+Result<std::shared_ptr<rendezvous::StoreServer>> serve(const Place& place,
                                                        const std::string& secret) {
+  static Served served;
+  const MutexLock lock(served.mutex);
+  auto& known = served.stores[place.store + " " + place.jobId];
+  if (auto server = known.lock()) return server;
   auto server = rendezvous::StoreServer::start({.address = place.store,
                                                 .jobId = place.jobId,
                                                 .secret = secret,
                                                 .identity = storeIdentity()});
-  if (server.ok() || place.launcher != kLists) return server;
-  return addressTaken(place, server.status());
+  if (!server.ok() && place.launcher == kLists) return addressTaken(place, server.status());
+  COLLA_TRY_ASSIGN(std::shared_ptr<rendezvous::StoreServer> started, std::move(server));
+  known = started;
+  return started;
 }
+
+// One of a host's processes that wait for the store: who has the socket of this name, which goes
+// with it.
+class Speaker {
+ public:
+  explicit Speaker(const Place& place)
+      : everybody_(place.launcher == kLists), name_(localStore(place.jobId) + "-speaker") {}
+
+  bool isThis() {
+    if (everybody_ || voice_.valid()) return true;
+    const auto address = transport::net::Address::parse(name_);
+    if (!address.ok()) return true;
+    auto voice = transport::net::listenOn(*address);
+    if (voice.ok()) voice_ = *std::move(voice);
+    return voice_.valid();
+  }
+
+ private:
+  const bool everybody_;  // Somebody may sit in front of each.
+  const std::string name_;
+  UniqueFd voice_;
+};
 
 // Who serves the store may come much later than this process, above all where nobody started them
 // together, and those who wait want to know for whom. Before there is a store nobody knows who is
-// there: the first process of each host says it.
+// there: one process of each host says it.
 Result<std::unique_ptr<rendezvous::Store>> await(const Place& place,
                                                  const rendezvous::StoreOptions& options,
                                                  Deadline deadline) {
   constexpr auto kPause = 50ms;
   const bool lists = place.launcher == kLists;
-  const bool speaks = lists || place.localRank == 0 || place.rank == 1;
+  Speaker speaker(place);
   const std::string awaited = rendezvous::toString(hostOfStore(place));
   const TimePoint started = Clock::real().now();
   const rendezvous::JoinReportOptions report;
@@ -78,7 +116,9 @@ Result<std::unique_ptr<rendezvous::Store>> await(const Place& place,
                           lists ? "; were all tasks given the same lists?" : "")};
     }
     if (next.remaining() <= kPause) {
-      if (speaks) log::info("waiting for {}, where the others meet, {} s", awaited, waited);
+      if (speaker.isThis()) {
+        log::info("waiting for {}, where the others meet, {} s", awaited, waited);
+      }
       next = Deadline::after(report.every);
     }
     std::this_thread::sleep_for(kPause);
@@ -92,7 +132,7 @@ Status tellWhoIsWhere(const Place& place, rendezvous::Store& store, Deadline dea
         i < place.size ? MemberId{Role::kWorker, i} : MemberId{Role::kServer, i - place.size};
     hosts[id] = place.hosts[static_cast<std::size_t>(i)];
   }
-  return rendezvous::publishPlacement(store, place.epoch, hosts, deadline);
+  return rendezvous::publishPlacement(store, hosts, deadline);
 }
 
 }  // namespace

@@ -13,7 +13,8 @@
 namespace colla::job {
 
 struct OpenStore {
-  std::unique_ptr<rendezvous::StoreServer> server;  // Where no launcher serves it.
+  // Where no launcher serves it: jobs that this process has at the same time share it.
+  std::shared_ptr<rendezvous::StoreServer> server;
   std::unique_ptr<rendezvous::Store> store;
 };
 

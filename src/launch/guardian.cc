@@ -14,10 +14,14 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "base/deadline.h"
 #include "launch/process_tree.h"
@@ -41,6 +45,22 @@ void takeName(std::string_view name) {
   std::ranges::copy(name.substr(0, line.size() - 1), line.begin());
 }
 
+// The front's ends of pipes and terminals, its files and signals, which the fork has left us:
+// whoever reads a pipe sees its end when nobody has the other end any more. What exec does not
+// close is for the programs.
+void closeFronts(const std::set<int>& ours) {
+  std::vector<int> fronts;
+  std::error_code unreadable;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", unreadable)) {
+    const int fd = std::atoi(entry.path().filename().c_str());
+    if (fd > STDERR_FILENO && !ours.contains(fd)) fronts.push_back(fd);
+  }
+  for (const int fd : fronts) {
+    const int flags = fcntl(fd, F_GETFD);
+    if (flags >= 0 && (flags & FD_CLOEXEC) != 0) close(fd);
+  }
+}
+
 // The life of the guardian process.
 class Guard {
  public:
@@ -54,6 +74,11 @@ class Guard {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    std::set<int> ours = {channel_.get()};
+    for (const Command& command : commands_) {
+      ours.insert({command.input, command.output, command.error});
+    }
+    closeFronts(ours);
 
     sigset_t child;
     sigemptyset(&child);

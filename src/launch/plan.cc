@@ -60,7 +60,16 @@ Status checkOptions(const RunOptions& options) {
       return invalid(fmt::format("--env {}: this one is for `colla run` to set", name));
     }
   }
-  return {};
+  // A process would refuse them as well, but each for itself, and late.
+  Variables given;
+  for (const auto& [name, value] : options.environment) given[name] = value;
+  return Config::load({}, "",
+                      [&](const char* name) {
+                        const auto it = given.find(name);
+                        return it == given.end() ? nullptr : it->second.c_str();
+                      })
+      .status()
+      .withContext("--env");
 }
 
 // What every process has: the inherited variables, with the settings as the launcher resolved

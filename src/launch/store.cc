@@ -10,7 +10,6 @@
 namespace colla::launch {
 
 Result<std::unique_ptr<rendezvous::StoreServer>> serveStore(const Plan& plan) {
-  constexpr std::uint32_t kFirstEpoch = 0;
   const Deadline deadline = Deadline::after(std::chrono::seconds(10));
   COLLA_TRY_ASSIGN(const std::string secret,
                    rendezvous::loadSecret(plan.secretHex.c_str(), /*path=*/""));
@@ -30,7 +29,7 @@ Result<std::unique_ptr<rendezvous::StoreServer>> serveStore(const Plan& plan) {
                                                                   .name = "colla run",
                                                                   .identity = options.identity},
                                                                  deadline));
-  COLLA_TRY(rendezvous::publishPlacement(*client, kFirstEpoch, hosts, deadline));
+  COLLA_TRY(rendezvous::publishPlacement(*client, hosts, deadline));
   return server;
 }
 

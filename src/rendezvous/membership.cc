@@ -19,7 +19,7 @@ std::string memberKey(std::uint32_t epoch, MemberId id) {
                      id.rank);
 }
 
-std::string placementKey(std::uint32_t epoch) { return fmt::format("epoch/{}/placement", epoch); }
+constexpr char kPlacementKey[] = "placement";
 
 std::string textOf(ByteWriter& writer) {
   const auto bytes = writer.bytes();
@@ -40,9 +40,9 @@ MemberId readId(ByteReader& reader) {
 }
 
 // What the launcher wrote, or nothing: it only makes messages better.
-std::map<MemberId, std::string> placement(Store& store, std::uint32_t epoch, Deadline deadline) {
+std::map<MemberId, std::string> placement(Store& store, Deadline deadline) {
   std::map<MemberId, std::string> hosts;
-  const auto text = store.get(placementKey(epoch), deadline);
+  const auto text = store.get(kPlacementKey, deadline);
   if (!text.ok()) return hosts;
   ByteReader reader = readerOf(*text);
   while (reader.ok() && reader.remaining() > 0) {
@@ -63,19 +63,6 @@ Result<std::vector<Member>> parseMembers(const std::vector<Entry>& entries) {
   return members;
 }
 
-Status takePlace(Store& store, std::uint32_t epoch, const Member& self, Deadline deadline) {
-  COLLA_TRY_ASSIGN(const auto outcome, store.compareSet(memberKey(epoch, self.id()), std::nullopt,
-                                                        encodeMember(self), deadline));
-  if (outcome.set) return {};
-  const auto holder = parseMember(outcome.current.value_or(""));
-  return {StatusCode::kRefused,
-          fmt::format("there are two processes for {}: this one (process {} on host {}) and {}; "
-                      "start each rank once",
-                      toString(self.id()), self.pid, self.host,
-                      holder.ok() ? fmt::format("process {} on host {}", holder->pid, holder->host)
-                                  : "one that came first")};
-}
-
 // Whether the first of all is there, who then speaks for the others. Asked before the whole list
 // is, which is long where many wait.
 Result<bool> firstSpeaks(Store& store, std::uint32_t epoch, const JoinState& state,
@@ -93,7 +80,7 @@ Status lookWhoIsThere(Store& store, std::uint32_t epoch, JoinState& state, Deadl
   COLLA_TRY_ASSIGN(const auto members, parseMembers(entries));
   state.present.clear();
   for (const Member& member : members) state.present.insert(member.id());
-  if (state.hosts.empty()) state.hosts = placement(store, epoch, deadline);
+  if (state.hosts.empty()) state.hosts = placement(store, deadline);
   return {};
 }
 
@@ -127,6 +114,7 @@ std::string encodeMember(const Member& member) {
     writer.text(backend);
     writer.text(address);
   }
+  writer.number(member.process);
   return textOf(writer);
 }
 
@@ -144,21 +132,38 @@ Result<Member> parseMember(std::string_view text) {
     std::string backend = reader.text();
     member.addresses[std::move(backend)] = reader.text();
   }
+  member.process = reader.number<std::uint64_t>();
   if (!reader.done()) return {StatusCode::kInvalidArgument, "a member's entry is malformed"};
   return member;
 }
 
-Result<Membership> join(Store& store, std::uint32_t epoch, const Member& self,
-                        const Expected& expected, Deadline deadline,
-                        const std::function<void(const std::string&)>& report,
-                        const JoinReportOptions& options) {
+Result<std::uint32_t> takePlace(Store& store, std::uint32_t epoch, const Member& self,
+                                const Expected& expected, Deadline deadline) {
   if (!expected.contains(self.id())) {
     return {StatusCode::kInvalidArgument,
             fmt::format("{} does not exist in a job of {} workers and {} servers",
                         toString(self.id()), expected.workers, expected.servers)};
   }
-  COLLA_TRY(takePlace(store, epoch, self, deadline));
+  for (;; ++epoch) {
+    COLLA_TRY_ASSIGN(const auto outcome, store.compareSet(memberKey(epoch, self.id()), std::nullopt,
+                                                          encodeMember(self), deadline));
+    if (outcome.set) return epoch;
+    const auto holder = parseMember(outcome.current.value_or(""));
+    if (holder.ok() && holder->process == self.process && holder->pid == self.pid) continue;
+    return {
+        StatusCode::kRefused,
+        fmt::format("there are two processes for {}: this one (process {} on host {}) and {}; "
+                    "start each rank once",
+                    toString(self.id()), self.pid, self.host,
+                    holder.ok() ? fmt::format("process {} on host {}", holder->pid, holder->host)
+                                : "one that came first")};
+  }
+}
 
+Result<Membership> awaitMembers(Store& store, std::uint32_t epoch, const Member& self,
+                                const Expected& expected, Deadline deadline,
+                                const std::function<void(const std::string&)>& report,
+                                const JoinReportOptions& options) {
   JoinState state;
   state.self = self.id();
   state.started = std::chrono::steady_clock::now();
@@ -196,14 +201,22 @@ Result<Membership> join(Store& store, std::uint32_t epoch, const Member& self,
   }
 }
 
-Status publishPlacement(Store& store, std::uint32_t epoch,
-                        const std::map<MemberId, std::string>& hosts, Deadline deadline) {
+Result<Membership> join(Store& store, std::uint32_t epoch, const Member& self,
+                        const Expected& expected, Deadline deadline,
+                        const std::function<void(const std::string&)>& report,
+                        const JoinReportOptions& options) {
+  COLLA_TRY_ASSIGN(epoch, takePlace(store, epoch, self, expected, deadline));
+  return awaitMembers(store, epoch, self, expected, deadline, report, options);
+}
+
+Status publishPlacement(Store& store, const std::map<MemberId, std::string>& hosts,
+                        Deadline deadline) {
   ByteWriter writer;
   for (const auto& [id, host] : hosts) {
     writeId(writer, id);
     writer.text(host);
   }
-  return store.set(placementKey(epoch), textOf(writer), deadline);
+  return store.set(kPlacementKey, textOf(writer), deadline);
 }
 
 Result<std::vector<MemberId>> agreeOnNext(Store& store, std::uint32_t epoch,

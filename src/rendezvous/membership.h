@@ -28,6 +28,7 @@ struct Member {
   std::string hostKey;  // Equal for members that can share memory: see host_key.h.
   int pid = 0;
   std::map<std::string, std::string> addresses;  // By backend: "tcp" -> "10.0.0.1:4000".
+  std::uint64_t process = 0;  // Random and of this process alone: pids come again.
 
   MemberId id() const { return {role, rank}; }
   // "rank 3 on host b", "ps 0 on host a".
@@ -43,19 +44,31 @@ struct Membership {
   int find(MemberId id) const;
 };
 
-// Takes its place in `epoch` and waits for all others of `expected`.
+// Takes this process's place in `epoch` or, since a process may be in several jobs, in the first
+// epoch from there on in which it has none yet: its n-th call meets the n-th of the others.
+// kRefused when another process has the place, with which.
+Result<std::uint32_t> takePlace(Store& store, std::uint32_t epoch, const Member& self,
+                                const Expected& expected, Deadline deadline);
+
+// Waits for all others of `expected` in the epoch that takePlace() gave.
 //
 // `report` (may be null) gets a line now and then while somebody is missing, in the first of the
-// processes that are there. kRefused when the place is taken, with who has it; kTimeout, with who
-// did not come.
+// processes that are there. kTimeout, with who did not come.
+Result<Membership> awaitMembers(Store& store, std::uint32_t epoch, const Member& self,
+                                const Expected& expected, Deadline deadline,
+                                const std::function<void(const std::string&)>& report = nullptr,
+                                const JoinReportOptions& options = {});
+
+// Both.
 Result<Membership> join(Store& store, std::uint32_t epoch, const Member& self,
                         const Expected& expected, Deadline deadline,
                         const std::function<void(const std::string&)>& report = nullptr,
                         const JoinReportOptions& options = {});
 
-// Tells those who wait where each member should be, before any of them joins. For launchers.
-Status publishPlacement(Store& store, std::uint32_t epoch,
-                        const std::map<MemberId, std::string>& hosts, Deadline deadline);
+// Tells those who wait where each member should be, before any of them joins. For launchers: it
+// holds for all epochs.
+Status publishPlacement(Store& store, const std::map<MemberId, std::string>& hosts,
+                        Deadline deadline);
 
 // Agrees on who goes on from `epoch` to the next one: the first proposal wins, and everybody gets
 // that one, in its order. The new rank of a worker is its place among the workers of the list, and

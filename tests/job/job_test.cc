@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "job/cpu.h"
 #include "job/processes.h"
 
 namespace colla {
@@ -66,6 +67,27 @@ TEST(JobTest, DifferentSettingsAreRefusedWithBothValues) {
           << transport << " rank " << rank;
     }
   }
+}
+
+// Bits depend on the threads, whether they were asked for or came of the defaults.
+TEST(JobTest, DifferentThreadsAreRefusedWithBothValues) {
+  const auto expectRefused = [](Processes job, int first, int second) {
+    for (int rank = 0; rank < 2; ++rank) {
+      const auto ended = job.end(rank);
+      EXPECT_EQ(ended.code, 1) << ended.said;
+      EXPECT_THAT(ended.said, AllOf(HasSubstr("threads in use=" + std::to_string(first)),
+                                    HasSubstr("threads in use=" + std::to_string(second))));
+    }
+  };
+  const std::vector<std::string> member = {COLLA_MEMBER, "allreduce", "3", "1000", "20000"};
+  expectRefused(Processes(2, member, {{"COLLA_THREADS", "2"}}, {{1, {{"COLLA_THREADS", "3"}}}}), 2,
+                3);
+  const int cores = job::usableCpus();
+  if (cores < 2) return;
+  // Rank 1 believes to have the host for itself.
+  expectRefused(Processes(2, member, {{"COLLA_THREADS", "0"}},
+                          {{1, {{"COLLA_LOCAL_SIZE", "1"}, {"COLLA_LOCAL_RANK", "0"}}}}),
+                cores / 2, cores);
 }
 
 TEST(JobTest, MoreWorkersThanSlicesIsRefused) {
@@ -173,6 +195,18 @@ TEST(JobTest, WhoWaitsForRank0SaysSo) {
                           HasSubstr(": waiting for rank 0, where the "
                                     "others meet, 5 s\n"),
                           HasSubstr("rank 0 did not come within 6 s")));
+}
+
+// Whoever of them is there: nobody else knows.
+TEST(JobTest, OneOfThoseWhoWaitForRank0SaysSo) {
+  const auto member = [](int rank) {
+    return underTorchrun(rank, "WORLD_SIZE=5 LOCAL_WORLD_SIZE=5 COLLA_START_TIMEOUT=6");
+  };
+  const auto [code, said] =
+      shell("{ " + member(2) + " & " + member(3) + " & " + member(4) + " & wait; }");
+  const std::string line = ": waiting for rank 0, where the others meet, 5 s\n";
+  EXPECT_THAT(said, HasSubstr(line));
+  EXPECT_EQ(said.find(line), said.rfind(line)) << said;
 }
 
 // Real mpirun, no launcher of ours: never N separate jobs.

@@ -16,7 +16,6 @@
 #include <set>
 #include <sstream>
 
-#include "job/environment.h"
 #include "job/store_identity.h"
 #include "rendezvous/secret.h"
 
@@ -27,7 +26,7 @@ using namespace std::chrono_literals;
 Processes::Processes(int count, std::vector<std::string> command, const Variables& common,
                      const std::map<int, Variables>& own) {
   static std::atomic<int> jobs{0};
-  job::Place place;
+  job::Place& place = place_;
   place.size = place.localSize = count;
   place.jobId = "test-" + std::to_string(getpid()) + "-" + std::to_string(jobs++);
   place.host = "testhost";

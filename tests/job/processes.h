@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "job/environment.h"
 #include "rendezvous/store_server.h"
 
 namespace colla::test {
@@ -32,6 +33,8 @@ class Processes {
   // Kills what is left.
   ~Processes();
 
+  // Of the last rank: what all have in common stands there too.
+  const job::Place& place() const { return place_; }
   void signal(int rank, int number);
   // TCP ports that a rank listens on.
   std::vector<std::uint16_t> ports(int rank) const;
@@ -50,6 +53,7 @@ class Processes {
   };
   void readSome(Child& child, std::chrono::milliseconds limit);
 
+  job::Place place_;
   std::unique_ptr<rendezvous::StoreServer> store_;
   std::vector<Child> children_;
 };

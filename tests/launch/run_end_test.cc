@@ -8,11 +8,15 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
+#include <string>
 
 #include "launch/colla_process.h"
+#include "support/scratch.h"
 
 namespace colla::launch {
 namespace {
@@ -21,6 +25,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
 
 TEST(RunEnd, GivesEachProcessItsPlace) {
   const std::string script =
@@ -168,6 +173,91 @@ TEST_F(RunKilled, WorkerIsReportedAndLeavesNothing) {
   EXPECT_EQ(colla_.wait(), 128 + SIGKILL);
   EXPECT_THAT(colla_.err(), AllOf(HasSubstr("worker 1 on host"), HasSubstr("SIGKILL")));
   EXPECT_TRUE(colla_.gone());
+}
+
+// Memory that a process has: of memfds, which no name leads to, so that it is gone when nobody has
+// it.
+using Memory = std::set<ino_t>;
+
+bool isMemory(const std::filesystem::path& link, ino_t& inode) {
+  std::error_code gone;
+  const std::string target = std::filesystem::read_symlink(link, gone).string();
+  struct stat file {};
+  if (gone || !target.starts_with("/memfd:colla") || stat(link.c_str(), &file) != 0) return false;
+  inode = file.st_ino;
+  return true;
+}
+
+// By descriptors and by mappings, which stay when the descriptor is closed.
+Memory memoryOf(pid_t pid) {
+  Memory memory;
+  for (const char* kind : {"fd", "map_files"}) {
+    std::error_code gone;
+    const auto folder = "/proc/" + std::to_string(pid) + "/" + kind;
+    for (const auto& link : std::filesystem::directory_iterator(folder, gone)) {
+      if (ino_t inode = 0; isMemory(link.path(), inode)) memory.insert(inode);
+    }
+  }
+  return memory;
+}
+
+bool somebodyHas(const Memory& memory) {
+  for (const auto& process : std::filesystem::directory_iterator("/proc")) {
+    const pid_t pid = std::atoi(process.path().filename().c_str());
+    const Memory had = pid > 0 ? memoryOf(pid) : Memory();
+    if (std::ranges::any_of(had, [&](ino_t inode) { return memory.contains(inode); })) return true;
+  }
+  return false;
+}
+
+bool sharedFiles() {
+  const std::filesystem::directory_iterator files("/dev/shm");
+  return std::any_of(begin(files), end(files), [](const auto& file) {
+    return file.path().filename().string().starts_with("colla");
+  });
+}
+
+std::set<std::string> namesIn(const std::string& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    names.insert(entry.path().lexically_relative(folder).string());
+  }
+  return names;
+}
+
+// Who kills everything at once leaves nobody to clear up.
+TEST(RunEnd, NothingIsLeftWhenEveryProcessIsKilled) {
+  const Scratch folder;
+  ASSERT_FALSE(sharedFiles());
+  CollaProcess run({"run", "-np", "2", "--transport", "shm", "--output-dir", "out", "--",
+                    COLLA_JOB_MEMBER, "shared", "1000000000", "1000000", "60000"},
+                   {.wrapper = "cd " + folder.path() + " && TMPDIR=. exec \"$@\""});
+  ASSERT_TRUE(run.says("going", 2)) << run.err();
+  Memory memory;
+  std::string store;
+  for (const MarkedProcess& process : run.processes()) {
+    memory.merge(memoryOf(process.pid));
+    const auto at = process.environment.find("COLLA_STORE=unix:");
+    if (at != std::string::npos) store = process.environment.c_str() + at + 17;
+  }
+  ASSERT_GE(memory.size(), 2U);  // Each rank's own.
+  ASSERT_TRUE(somebodyHas(memory));
+
+  const auto all = run.processes();
+  ASSERT_EQ(all.size(), 4U);
+  for (const int signal : {SIGSTOP, SIGKILL}) {
+    for (const MarkedProcess& process : all) kill(process.pid, signal);
+  }
+  EXPECT_EQ(run.wait(), -SIGKILL);
+  EXPECT_TRUE(eventually([&] { return run.gone() && !somebodyHas(memory); }));
+  EXPECT_FALSE(sharedFiles());
+  EXPECT_THAT(namesIn(folder.path()),
+              UnorderedElementsAre("out", "out/worker-0.err", "out/worker-0.out",
+                                   "out/worker-1.err", "out/worker-1.out"));
+  std::ifstream sockets("/proc/net/unix");
+  const std::string open(std::istreambuf_iterator<char>(sockets), {});
+  ASSERT_FALSE(store.empty());
+  EXPECT_THAT(open, Not(HasSubstr(store)));
 }
 
 // A guardian that somebody stopped goes on when the job is to end, so that workers are asked first.

@@ -90,6 +90,16 @@ TEST_F(RunOutput, WorkerZeroReadsOurInputAndNobodyElse) {
                                  Not(HasSubstr("[worker 1] hello"))));
 }
 
+// Control-D.
+TEST_F(RunOutput, EndOfInputAtATerminalIsWorkerZerosToo) {
+  CollaProcess colla({"run", "-np", "1", "--", "/bin/cat"}, {.terminal = true});
+  colla.type("hello\n");
+  ASSERT_TRUE(colla.says("[worker 0]\033[0m hello")) << colla.out();
+  colla.type("\x04");
+  EXPECT_EQ(colla.wait(), 0);
+  EXPECT_TRUE(colla.gone());
+}
+
 TEST_F(RunOutput, EndsQuietlyWhenItsReaderGoesAway) {
   CollaProcess colla({"run", "-np", "2", "--", COLLA_PROBE, "flood"}, {.readOutput = false});
   ASSERT_TRUE(eventually([&] { return colla.worker(1) != 0; }));

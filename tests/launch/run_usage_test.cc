@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -116,6 +117,38 @@ TEST(RunUsageBad, VariablesAreCheckedAsWell) {
     EXPECT_THAT(colla.err(), HasSubstr("COLLA_TRANSPORT is \"pigeon\", but takes auto"));
     EXPECT_EQ(std::ranges::count(colla.err(), '\n'), 1) << colla.err();
   }
+}
+
+TEST(RunUsageBad, SettingsForTheProcessesAreCheckedAsWell) {
+  for (const auto& [given, says] :
+       {std::pair("COLLA_LOG=loud", "COLLA_LOG is \"loud\", but takes"),
+        std::pair("COLLA_TCP_CONNECTIONS=99", "COLLA_TCP_CONNECTIONS is \"99\"")}) {
+    CollaProcess colla({"run", "-np", "2", "--env", given, "--", "/bin/sh", "-c", "echo started"});
+    EXPECT_EQ(colla.wait(), 2) << given;
+    EXPECT_THAT(colla.err(), AllOf(HasSubstr("--env"), HasSubstr(says)));
+    EXPECT_EQ(std::ranges::count(colla.err(), '\n'), 1) << colla.err();
+    EXPECT_EQ(colla.out(), "");
+  }
+  // The last of a name counts, and names of others are theirs.
+  CollaProcess colla({"run", "-np", "1", "--env", "COLLA_LOG=loud", "--env", "COLLA_LOG=warn",
+                      "--env", "COLLA_OF_MINE=loud", "--", "/bin/sh", "-c", "echo $COLLA_LOG"});
+  EXPECT_EQ(colla.wait(), 0) << colla.err();
+  EXPECT_EQ(colla.out(), "[worker 0] warn\n");
+}
+
+// In a network namespace of its own, which has two ports: rank by rank takes one.
+TEST(RunUsageGood, NoFreePortIsOneLine) {
+  if (std::system("unshare --net true 2>/dev/null") != 0) GTEST_SKIP() << "no right to make one";
+  CollaProcess colla(
+      {"run", "-np", "3", "--transport", "tcp", "--", COLLA_JOB_MEMBER, "barrier", "1", "0",
+       "20000"},
+      {.wrapper = "exec unshare --net -- /bin/sh -c 'ip link set lo up && echo 50000 "
+                  "50001 >/proc/sys/net/ipv4/ip_local_port_range && exec \"$@\"' sh "
+                  "\"$@\""});
+  EXPECT_EQ(colla.wait(), 1) << colla.out();
+  EXPECT_THAT(colla.out(), HasSubstr("no free port on 127.0.0.1: all that "
+                                     "net.ipv4.ip_local_port_range allows are in use\n"));
+  EXPECT_EQ(std::ranges::count(colla.out(), '\n'), 1) << colla.out();
 }
 
 TEST(RunUsageGood, InterpreterThatIsMissing) {

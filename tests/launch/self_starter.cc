@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "colla/job.h"
 #include "job/environment.h"
@@ -45,6 +46,24 @@ int meet(int argc, char** argv) {
              toString((*job)->role()), (*job)->rank(), (*job)->size(), (*job)->threads(),
              omp == nullptr ? "none" : omp, (*job)->slices(), argv[argc - 1]);
   return 0;
+}
+
+// Two jobs at the same time, and one after them.
+Status severalJobs() {
+  const auto add = [](Job& job, float number) -> Status {
+    std::vector<float> data = {number};
+    COLLA_TRY(allreduce(job.world(), data));
+    fmt::print("sum {}\n", data[0]);
+    return {};
+  };
+  {
+    COLLA_TRY_ASSIGN(const auto first, Job::init());
+    COLLA_TRY_ASSIGN(const auto second, Job::init());
+    COLLA_TRY(add(*second, 20));
+    COLLA_TRY(add(*first, 1));
+  }
+  COLLA_TRY_ASSIGN(const auto third, Job::init());
+  return add(*third, 300);
 }
 
 int work(std::string_view mode, int rank) {
@@ -148,6 +167,10 @@ int main(int argc, char** argv) {
   }
   if (*started) return **started;
   if (mode == "meet") return meet(argc, argv);
+  if (mode == "jobs") {
+    const Status status = severalJobs();
+    return status.ok() ? 0 : fail(status, 1);
+  }
   const auto place = job::readEnvironment([](const char* name) { return std::getenv(name); });
   return place.ok() ? work(mode, place->rank) : fail(place.status(), 1);
 }

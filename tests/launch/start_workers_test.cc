@@ -54,6 +54,19 @@ TEST(StartWorkers, AloneItHasAllCoresAndItsSettingsToo) {
   EXPECT_EQ(program.out(), line(5, 4));
 }
 
+TEST(StartWorkers, TheyMayBeInSeveralJobs) {
+  const auto expectSums = [](CollaProcess& program) {
+    EXPECT_EQ(program.wait(), 0) << program.out() << program.err();
+    for (const char* sum : {"sum 40\n", "sum 2\n", "sum 600\n"}) {
+      EXPECT_TRUE(program.says(sum, 2)) << program.out();
+    }
+  };
+  CollaProcess program({"--np", "2", "jobs"}, starter());
+  expectSums(program);
+  CollaProcess colla({"run", "-np", "2", "--", COLLA_SELF_STARTER, "jobs"});
+  expectSums(colla);
+}
+
 TEST(StartWorkers, JoinsWhatALauncherStarted) {
   CollaProcess colla({"run", "-np", "2", "--", COLLA_SELF_STARTER, "--np", "2", "meet"});
   EXPECT_EQ(colla.wait(), 0) << colla.err();

@@ -89,7 +89,7 @@ TEST_F(StoreTest, AllMembersGetTheSameListWorkersFirst) {
 
 TEST_F(StoreTest, JoinReportsWhoIsMissing) {
   const auto store = connect();
-  ASSERT_TRUE(publishPlacement(*store, 0, {{{kWorker, 1}, "b"}}, soon()).ok());
+  ASSERT_TRUE(publishPlacement(*store, {{{kWorker, 1}, "b"}}, soon()).ok());
   std::vector<std::string> reports;
   std::thread second;
   const auto report = [&](const std::string& text) {
@@ -122,7 +122,7 @@ TEST_F(JoinReportTest, TheFirstOfThoseThatAreThereSpeaks) {
 }
 
 TEST_F(StoreTest, OneOfThoseThatWaitForRank0SaysSo) {
-  ASSERT_TRUE(publishPlacement(*connect(), 0, {{{kWorker, 0}, "a"}}, soon()).ok());
+  ASSERT_TRUE(publishPlacement(*connect(), {{{kWorker, 0}, "a"}}, soon()).ok());
   std::vector<std::atomic<int>> reports(3);
   std::vector<std::thread> threads;
   for (int rank = 2; rank >= 1; --rank) {
@@ -150,7 +150,7 @@ TEST_F(StoreTest, OneOfThoseThatWaitForRank0SaysSo) {
 
 TEST_F(StoreTest, JoinNamesThoseWhoDidNotCome) {
   const auto store = connect();
-  ASSERT_TRUE(publishPlacement(*store, 0, {{{kWorker, 2}, "c"}}, soon()).ok());
+  ASSERT_TRUE(publishPlacement(*store, {{{kWorker, 2}, "c"}}, soon()).ok());
   const auto membership = join(*store, 0, member(kWorker, 0, "a"), {3, 1}, Deadline::after(30ms));
   EXPECT_EQ(toString(membership.status()),
             "timeout: the job is not complete after 0 s: rank 1, rank 2 on host c, ps 0 did not "
@@ -172,6 +172,23 @@ TEST_F(StoreTest, SecondProcessOfARankIsRefused) {
   // Those who are there go on.
   EXPECT_TRUE(join(*store, 0, member(kWorker, 1, "b"), {2, 0}, soon()).ok());
   first.join();
+}
+
+// A process that joins again does so for its next job; one that only has the number of another that
+// is gone is not that one.
+TEST_F(StoreTest, AProcessTakesAPlaceInEpochAfterEpoch) {
+  const auto store = connect();
+  const auto self = member(kWorker, 0, "a");
+  EXPECT_EQ(*takePlace(*store, 3, self, {2, 0}, soon()), 3U);
+  EXPECT_EQ(*takePlace(*store, 3, self, {2, 0}, soon()), 4U);
+  auto replacement = self;
+  replacement.process = 9;
+  EXPECT_EQ(takePlace(*store, 3, replacement, {2, 0}, soon()).status().code(),
+            StatusCode::kRefused);
+
+  // The other one is still in the first job.
+  EXPECT_EQ(join(*store, 3, member(kWorker, 1, "b"), {2, 0}, soon())->epoch, 3U);
+  EXPECT_EQ(join(*store, 3, member(kWorker, 1, "b"), {2, 0}, soon())->epoch, 4U);
 }
 
 TEST_F(StoreTest, RanksOutOfRangeAreRefused) {
