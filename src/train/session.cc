@@ -222,6 +222,8 @@ bool Session::saveIsDue(std::int64_t before, std::int64_t step) const {
 }
 
 Outcome Session::evaluate() {
+  // A model may read more of a table than it looks up: lm's whole softmax does.
+  if (Servers* const servers = replica_->servers()) servers->refreshAll();
   return evaluateAll(*replica_, job_, map_, test_, plan_, /*alone=*/!inStep());
 }
 
