@@ -263,7 +263,7 @@ Progress Session::progressOf(std::int64_t step, const Outcome& outcome) const {
   return {.step = step,
           .epoch = order_->position(step).epoch,
           .loss = outcome.loss,
-          .metrics = replica_->model().shown(outcome.metrics)};
+          .metrics = replica_->shown(outcome).metrics};
 }
 
 // What was dropped, and how stale gradients were.

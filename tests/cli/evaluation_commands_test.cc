@@ -12,6 +12,7 @@
 namespace colla::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class EvaluationCommandsTest : public checkpoint::CheckpointTest {
@@ -85,6 +86,19 @@ TEST_F(EvaluationCommandsTest, IsTheSameWithTablesOnServers) {
     ASSERT_FALSE(json.is_discarded()) << outcome.out << outcome.error;
     EXPECT_EQ(json["loss"].get<double>(), single[2].first) << way;
     EXPECT_EQ(json["metrics"]["perplexity"].get<double>(), single[2].second) << way;
+  }
+}
+
+// Its metric is computed from means, of which a run without a step has none.
+TEST_F(EvaluationCommandsTest, OfAFinishedRunIsTold) {
+  const std::string train =
+      std::string("train ") + kLanguage + "--steps 2 --slices 2 --threads 1 --checkpoint-dir run";
+  ASSERT_EQ(colla(train).exitCode, 0);
+  for (const char* way : {"", " --np 2", " --np 2 --strategy hybrid"}) {
+    const Outcome outcome = colla(train + " --resume" + way);
+    EXPECT_EQ(outcome.exitCode, 0) << way << outcome.error;
+    EXPECT_THAT(outcome.error, AllOf(HasSubstr("step 2 was the last one: nothing is left to train"),
+                                     HasSubstr(" - val_perplexity: ")));
   }
 }
 
