@@ -116,22 +116,35 @@ Session::Session(Job& job, const Task& task, const RunPlan& plan)
   };
   replica_ =
       std::make_unique<Replica>(job, map_, task.model, scaled(task.optimizer, plan), replica);
+  std::optional<checkpoint::Directory> directory;
   if (!options.directory.empty() && records()) {
-    checkpoint::Directory directory(checkpointsOf(options.directory));
-    throwIfError(directory.own());
-    checkpoint::SaverOptions saver;
-    saver.keep = options.keep;
-    saver.afterSave = [this](const checkpoint::Saved& saved, double seconds) {
-      log::debug("saved {} in {:.3f} s", saved.path, seconds);
-      for (const auto& hook : task_.hooks) hook->afterSave(saved.step, saved.path);
-    };
-    saver_ = std::make_unique<checkpoint::Saver>(std::move(directory), std::move(saver));
+    directory.emplace(checkpointsOf(options.directory));
+    throwIfError(directory->own());
   }
   start();
+  if (directory) saveIn(*std::move(directory));
   if (records()) recorder_ = std::make_unique<Recorder>(plan, replica_->model().metrics());
 }
 
 Session::~Session() = default;
+
+// Comes before the records of later steps are dropped: whenever the process is killed, the newest
+// checkpoint is of a step that log.txt has.
+void Session::saveIn(checkpoint::Directory directory) {
+  if (plan_.resumeStep) {
+    const std::string aside = valueOrThrow(directory.setAside(*plan_.resumeStep));
+    if (!aside.empty()) {
+      log::info("checkpoints of steps after {} were moved to {}", *plan_.resumeStep, aside);
+    }
+  }
+  checkpoint::SaverOptions saver;
+  saver.keep = plan_.options.keep;
+  saver.afterSave = [this](const checkpoint::Saved& saved, double seconds) {
+    log::debug("saved {} in {:.3f} s", saved.path, seconds);
+    for (const auto& hook : task_.hooks) hook->afterSave(saved.step, saved.path);
+  };
+  saver_ = std::make_unique<checkpoint::Saver>(std::move(directory), std::move(saver));
+}
 
 checkpoint::Manifest Session::manifest(std::int64_t step) const {
   const bool single = !plan_.policy || plan_.policy->together();
