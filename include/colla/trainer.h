@@ -114,11 +114,12 @@ struct TrainOptions {
   ServerOptions servers;
   bool sparseAsDense = false;  // Gradients of rows are treated as whole ones.
 
-  std::optional<Schedule> schedule;  // Nothing: the task's.
-  bool scaleRate = false;            // Learning rate times slices.
-  std::optional<double> clipNorm;    // Nothing: the task's. 0: no clipping.
-  bool bfloat16 = false;             // Forward and loss under autocast; or the checkpoint says so.
-  bool nanGuard = true;              // Ends at a loss, and saves nothing, that is not finite.
+  std::optional<Schedule> schedule;    // Nothing: the task's.
+  std::optional<std::int64_t> warmup;  // Steps in front of it. Nothing: those it has.
+  bool scaleRate = false;              // Learning rate times slices.
+  std::optional<double> clipNorm;      // Nothing: the task's. 0: no clipping.
+  bool bfloat16 = false;  // Forward and loss under autocast; or the checkpoint says so.
+  bool nanGuard = true;   // Ends at a loss, and saves nothing, that is not finite.
 
   // Of the run: log.txt, events, checkpoints/; without `resume` none of another run. Empty: none.
   std::string directory;

@@ -36,6 +36,9 @@ Status checkNumbers(const TrainOptions& options) {
   if (options.clipNorm && !(*options.clipNorm >= 0)) {
     return invalid("--clip-norm is {}, but cannot be negative", *options.clipNorm);
   }
+  if (options.warmup && *options.warmup < 0) {
+    return invalid("--warmup is {}, but cannot be negative", *options.warmup);
+  }
   if (options.saveEvery < 0 || options.evalEvery < 0 || options.keep < 0 ||
       !(options.saveSeconds >= 0)) {
     return invalid("--save-every, --save-seconds, --eval-every and --keep cannot be negative");

@@ -49,7 +49,9 @@ double clipNormOf(const Task& task, const RunPlan& plan) {
 }
 
 Schedule scheduleOf(const Task& task, const RunPlan& plan) {
-  return plan.options.schedule.value_or(task.schedule);
+  Schedule schedule = plan.options.schedule.value_or(task.schedule);
+  schedule.warmup = plan.options.warmup.value_or(schedule.warmup);
+  return schedule;
 }
 
 // All that says how gradients change parameters.

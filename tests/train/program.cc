@@ -270,6 +270,10 @@ int main(int argc, char** argv) {
     task.model = [] { return colla::classifier(std::make_shared<Renorm>()); };
   } else if (model == "endless") {
     task.model = [] { return colla::classifier(std::make_shared<Endless>()); };
+  } else if (model == "halving") {
+    task.model = [] { return colla::classifier(std::make_shared<Mlp>()); };
+    task.optimizer = colla::Sgd{.lr = 0.1};
+    task.schedule.shape = colla::StepRate{.every = 2, .factor = 0.5};
   } else if (model == "conv") {
     task.model = [] { return colla::classifier(std::make_shared<Conv>()); };
     task.optimizer = colla::Sgd{.lr = 0.05, .momentum = 0.9};

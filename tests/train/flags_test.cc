@@ -1,0 +1,65 @@
+// Flags of a training run, by what they do.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "checkpoint/directory.h"
+#include "train/runs.h"
+
+namespace colla::train {
+namespace {
+
+using ::testing::HasSubstr;
+
+class FlagsTest : public ::testing::Test {
+ protected:
+  // Trains in a directory of its own, which it returns.
+  std::string train(const std::string& model, const Words& words) {
+    const std::string directory = scratch_.at("run" + std::to_string(runs_++));
+    last_ = runProgram(joined({model, "--quiet", "--no-eval", "--threads", "1", "--keep", "all",
+                               "--checkpoint-dir", directory},
+                              words));
+    EXPECT_EQ(last_.code, 0) << last_.err;
+    return directory;
+  }
+  // One line, of a run that does not begin.
+  std::string refused(const Words& words) {
+    last_ = runProgram(words);
+    EXPECT_EQ(last_.code, 2) << last_.err;
+    EXPECT_EQ(std::ranges::count(last_.err, '\n'), 1) << last_.err;
+    return last_.err;
+  }
+  static std::string optimizerOf(const std::string& directory) {
+    const auto loaded = checkpoint::Directory(directory + "/checkpoints").loadNewest();
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    return loaded.ok() ? loaded->manifest().optimizer : "";
+  }
+
+  const Scratch scratch_;
+  int runs_ = 0;
+  Ended last_;
+};
+
+// Of four steps, the first has a quarter of the rate.
+TEST_F(FlagsTest, WarmupRaisesTheRate) {
+  const Words words = {"--steps", "1", "--lr-schedule", "constant"};
+  const std::string risen = train("halving", joined(words, {"--lr", "0.1", "--warmup", "4"}));
+  EXPECT_EQ(differencesAt(risen, train("halving", joined(words, {"--lr", "0.025"})), 1), "");
+  EXPECT_NE(differencesAt(risen, train("halving", joined(words, {"--lr", "0.1"})), 1), "");
+  EXPECT_THAT(refused({"halving", "--warmup", "-1"}), HasSubstr("--warmup is -1"));
+}
+
+// The program's own schedule follows the warm-up, as one of --lr-schedule does.
+TEST_F(FlagsTest, WarmupKeepsTheSchedule) {
+  const Words words = {"--steps", "6", "--warmup", "2"};
+  const std::string own = train("halving", words);
+  EXPECT_THAT(optimizerOf(own), HasSubstr("lr-schedule step:2:0.5,warmup:2"));
+  const std::string given = train("halving", joined(words, {"--lr-schedule", "step:2:0.5"}));
+  EXPECT_EQ(differencesAt(own, given, 6), "");
+  const std::string constant = train("halving", joined(words, {"--lr-schedule", "constant"}));
+  EXPECT_NE(differencesAt(own, constant, 6), "");
+}
+
+}  // namespace
+}  // namespace colla::train
