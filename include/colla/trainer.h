@@ -102,8 +102,8 @@ struct Task {
 struct TrainOptions {
   std::optional<Strategy> strategy;  // Nothing: single for one worker, allreduce for more.
   int workers = 1;
-  int accumulate = 1;                 // Slices per worker, where `slices` is not given.
-  std::optional<int> slices;          // Nothing: workers x accumulate, or the checkpoint's.
+  std::optional<int> accumulate;      // Slices per worker, instead of `slices`.
+  std::optional<int> slices;          // Nothing of both: the checkpoint's, or one per worker.
   std::optional<int> threads;         // Per slice. Nothing: cores / workers, or the checkpoint's.
   std::optional<std::uint64_t> seed;  // Nothing: 1, or the checkpoint's.
   std::optional<std::int64_t> batch;  // Global. Nothing: the task's, or the checkpoint's.

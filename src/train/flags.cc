@@ -32,8 +32,8 @@ Flags::Flags(CLI::App& app) {
       ->group(kHow);
   app.add_option("-n,--np", options_.workers, "workers; also -np N")->group(kHow);
   app.add_option("--accumulate", options_.accumulate,
-                 "slices that each worker runs in turn before an update, where --slices is not "
-                 "given: gradient accumulation")
+                 "slices that each worker runs in turn before an update, instead of --slices: "
+                 "gradient accumulation")
       ->group(kHow);
   epochsOption_ =
       app.add_option("--epochs", options_.epochs, "times through the data (1)")->group(kHow);

@@ -41,6 +41,34 @@ class FlagsTest : public ::testing::Test {
   Ended last_;
 };
 
+// What one worker does in turn is what several do at once.
+TEST_F(FlagsTest, AccumulatedGradientsAreThoseOfMoreWorkers) {
+  const Words words = {"--steps", "5", "--batch", "50"};
+  const std::string four = train("conv", joined(words, {"--np", "4"}));
+  EXPECT_THAT(last_.err, HasSubstr("4 workers, 4 slices"));
+  const std::string two = train("conv", joined(words, {"--np", "2", "--accumulate", "2"}));
+  EXPECT_THAT(last_.err, HasSubstr("2 workers, 4 slices"));
+  const std::string one = train("conv", joined(words, {"--accumulate", "4"}));
+  EXPECT_THAT(last_.err, HasSubstr("1 worker, 4 slices"));
+  EXPECT_EQ(differencesAt(four, two, 5), "");
+  EXPECT_EQ(differencesAt(four, one, 5), "");
+  EXPECT_NE(differencesAt(four, train("conv", words), 5), "");
+}
+
+TEST_F(FlagsTest, AccumulateIsTakenAtItsWord) {
+  EXPECT_THAT(refused({"mlp", "--slices", "4", "--accumulate", "2"}),
+              HasSubstr("give --slices (of all workers) or --accumulate (of one), not both"));
+  EXPECT_THAT(refused({"mlp", "--accumulate", "0"}), HasSubstr("--accumulate is 0"));
+  const std::string run = train("mlp", {"--steps", "1", "--accumulate", "4"});
+  const Words resumed = {"mlp",         "--quiet", "--no-eval", "--steps",          "2",
+                         "--resume",    "--np",    "2",         "--checkpoint-dir", run,
+                         "--accumulate"};
+  EXPECT_THAT(refused(joined(resumed, {"4"})), HasSubstr("slices was 4 and is 8"));
+  const Ended ended = runProgram(joined(resumed, {"2"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("2 workers, 4 slices"));
+}
+
 // Of four steps, the first has a quarter of the rate.
 TEST_F(FlagsTest, WarmupRaisesTheRate) {
   const Words words = {"--steps", "1", "--lr-schedule", "constant"};
