@@ -33,7 +33,7 @@ namespace colla {
 // A torch::optim class of the program's own choice, for one replica's parameters.
 struct TorchOptimizer {
   std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<torch::Tensor>)> make;
-  std::string text;  // What it is: checkpoints hold it, and a resumed run must say the same.
+  std::string text;  // What it is: checkpoints hold it, and a resumed run that differs is told.
 };
 using Optimizer = std::variant<OptimizerOptions, TorchOptimizer>;
 

@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class EvaluationCommandsTest : public checkpoint::CheckpointTest {
  protected:
@@ -54,6 +55,21 @@ TEST_F(EvaluationCommandsTest, IsWhatTheTrainingPrinted) {
   const Outcome first = colla("eval " + model + "--checkpoint-dir run@x@0 --batch 10");
   const std::regex line("step 0 - 55 samples - loss: 2\\.[0-9]{4} - accuracy: 0\\.[0-9]{4}\n");
   EXPECT_TRUE(std::regex_match(first.out, line)) << first.out;
+}
+
+// Contract: a name is taken as `colla compare` and others take it: what exists as it stands first.
+TEST_F(EvaluationCommandsTest, TakesAFolderWithAnAtInItsName) {
+  const std::string train =
+      "train softmax --data synthetic:mnist:60 --no-eval --save-every 1 --checkpoint-dir ";
+  ASSERT_EQ(colla(train + "run --steps 3").exitCode, 0);
+  const std::string eval = "eval softmax --data synthetic:mnist:60 --checkpoint-dir ";
+  EXPECT_THAT(colla(eval + "run@1").out, StartsWith("step 1 "));
+  ASSERT_EQ(colla(train + "run@1 --steps 2").exitCode, 0);
+  EXPECT_THAT(colla(eval + "run@1").out, StartsWith("step 2 "));
+  EXPECT_THAT(colla(eval + "run@1@0").out, StartsWith("step 0 "));
+  const Outcome wrong = colla(eval + "run@one");
+  EXPECT_EQ(wrong.exitCode, 2);
+  EXPECT_THAT(wrong.error, HasSubstr("in \"run@one\", what follows the @ is not a step"));
 }
 
 const char* const kLanguage =
