@@ -1,8 +1,11 @@
 // Flags of a training run, by what they do.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <sstream>
 
 #include "checkpoint/directory.h"
 #include "train/runs.h"
@@ -10,7 +13,9 @@
 namespace colla::train {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 class FlagsTest : public ::testing::Test {
  protected:
@@ -41,6 +46,12 @@ class FlagsTest : public ::testing::Test {
   Ended last_;
 };
 
+TEST_F(FlagsTest, SaveSeconds) {
+  const Words words = {"--steps", "4", "--save-seconds"};
+  EXPECT_THAT(stepsIn(train("mlp", joined(words, {"1e-9"}))), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(stepsIn(train("mlp", joined(words, {"1000"}))), ElementsAre(0, 4));
+}
+
 // What one worker does in turn is what several do at once.
 TEST_F(FlagsTest, AccumulatedGradientsAreThoseOfMoreWorkers) {
   const Words words = {"--steps", "5", "--batch", "50"};
@@ -69,6 +80,15 @@ TEST_F(FlagsTest, AccumulateIsTakenAtItsWord) {
   EXPECT_THAT(ended.err, HasSubstr("2 workers, 4 slices"));
 }
 
+TEST_F(FlagsTest, BatchPerWorker) {
+  const std::string whole = train("mlp", {"--steps", "3", "--np", "2", "--batch", "50"});
+  const std::string each = train("mlp", {"--steps", "3", "--np", "2", "--batch-per-worker", "25"});
+  EXPECT_THAT(last_.err, HasSubstr("batch 50"));
+  EXPECT_EQ(differencesAt(whole, each, 3), "");
+  EXPECT_THAT(refused({"mlp", "--batch", "50", "--batch-per-worker", "25"}),
+              HasSubstr("give --batch (of all workers) or --batch-per-worker, not both"));
+}
+
 // Of four steps, the first has a quarter of the rate.
 TEST_F(FlagsTest, WarmupRaisesTheRate) {
   const Words words = {"--steps", "1", "--lr-schedule", "constant"};
@@ -87,6 +107,68 @@ TEST_F(FlagsTest, WarmupKeepsTheSchedule) {
   EXPECT_EQ(differencesAt(own, given, 6), "");
   const std::string constant = train("halving", joined(words, {"--lr-schedule", "constant"}));
   EXPECT_NE(differencesAt(own, constant, 6), "");
+}
+
+// The numbers of the samples that a run of two epochs reads, by batch.
+std::vector<std::string> readBy(const Words& words) {
+  const Ended ended = runProgram(
+      joined({"reader", "--quiet", "--no-eval", "--epochs", "2", "--batch", "3"}, words));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  std::istringstream lines(ended.out);
+  std::vector<std::string> batches;
+  for (std::string line; std::getline(lines, line);) {
+    const auto at = line.find("samples ");  // Behind the worker's name, if there are several.
+    if (at != std::string::npos) batches.push_back(line.substr(at + 8));
+  }
+  return batches;
+}
+
+TEST_F(FlagsTest, NoShuffleReadsInTheNaturalOrder) {
+  EXPECT_THAT(readBy({"--no-shuffle"}), ElementsAre("0 1 2", "3 4 5", "0 1 2", "3 4 5"));
+  EXPECT_THAT(readBy({"--no-shuffle", "--np", "2"}),
+              UnorderedElementsAre("0 1", "2", "3 4", "5", "0 1", "2", "3 4", "5"));
+  const auto shuffled = readBy({});
+  ASSERT_EQ(shuffled.size(), 4);
+  EXPECT_NE(shuffled, readBy({"--no-shuffle"}));
+  std::string epoch = shuffled[0] + " " + shuffled[1];
+  std::ranges::sort(epoch);
+  EXPECT_EQ(epoch, "     012345");
+}
+
+// Each worker's run directory is in a folder of its own: what worker 1 wrote would be in its own.
+TEST_F(FlagsTest, OneWorkerAloneWrites) {
+  const std::string port = std::to_string(1024 + getpid() % 30000);
+  const Words words = {"mlp",
+                       "--steps",
+                       "4",
+                       "--save-every",
+                       "1",
+                       "--quiet",
+                       "--threads",
+                       "1",
+                       "--json",
+                       "steps.json",
+                       "--worker_hosts",
+                       "localhost:" + port + ",127.0.0.1:" + port,
+                       "--job_name",
+                       "worker",
+                       "--checkpoint-dir",
+                       "run",
+                       "--task_index"};
+  const auto at = [&](const std::string& folder) {
+    std::filesystem::create_directory(scratch_.at(folder));
+    launch::CollaProcess::Options options = programOptions();
+    options.wrapper = "cd '" + scratch_.at(folder) + "' && exec \"$@\"";
+    return options;
+  };
+  launch::CollaProcess second(joined(words, {"1"}), at("second"));
+  launch::CollaProcess first(joined(words, {"0"}), at("first"));
+  EXPECT_EQ(first.wait(), 0) << first.err();
+  EXPECT_EQ(second.wait(), 0) << second.err();
+  EXPECT_THAT(stepsIn(scratch_.at("first/run")), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_TRUE(std::filesystem::exists(scratch_.at("first/run/log.txt")));
+  EXPECT_TRUE(std::filesystem::exists(scratch_.at("first/steps.json")));
+  EXPECT_TRUE(std::filesystem::is_empty(scratch_.at("second")));
 }
 
 }  // namespace

@@ -217,6 +217,31 @@ TEST(ReducerTest, AWholeGradientWhereRowsWereSaidIsRefusedByName) {
   });
 }
 
+// Contract: libtorch gets no tensor that starts within a cache line.
+TEST(ReducerTest, GradientsStartOn64ByteBoundaries) {
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{1} << 20}) {
+    runWorkers(2, 4, [&](Job& job) {
+      std::vector<Reducer::Entry> entries;
+      for (const int length : {1, 7, 16, 33, 5}) {
+        entries.push_back({std::to_string(length), torch::ones({length}).set_requires_grad(true)});
+      }
+      entries.push_back({"double", torch::ones({3}, torch::kFloat64).set_requires_grad(true)});
+      Reducer reducer(job, mapOf(job), entries, {.bucketBytes = bytes});
+      for (int step = 0; step < 2; ++step) {
+        runStep(job, reducer, [&](int) {
+          torch::Tensor loss = torch::zeros({});
+          for (const Reducer::Entry& entry : entries) loss = loss + entry.tensor.sum();
+          return loss;
+        });
+        for (const Reducer::Entry& entry : entries) {
+          const auto start = reinterpret_cast<std::uintptr_t>(entry.tensor.grad().data_ptr());
+          EXPECT_EQ(start % 64, 0) << entry.name << " in step " << step;
+        }
+      }
+    });
+  }
+}
+
 // A bucket for each tensor, and one for all: the same bits, also after the order was learned.
 TEST(ReducerTest, BucketsDoNotChangeBits) {
   const auto sums = [](std::size_t bucketBytes) {
