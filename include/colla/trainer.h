@@ -33,7 +33,7 @@ namespace colla {
 // A torch::optim class of the program's own choice, for one replica's parameters.
 struct TorchOptimizer {
   std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<torch::Tensor>)> make;
-  std::string text;  // What it is: checkpoints hold it, and a resumed run must say the same.
+  std::string text;  // What it is: checkpoints hold it, and a resumed run that differs is told.
 };
 using Optimizer = std::variant<OptimizerOptions, TorchOptimizer>;
 
@@ -102,8 +102,8 @@ struct Task {
 struct TrainOptions {
   std::optional<Strategy> strategy;  // Nothing: single for one worker, allreduce for more.
   int workers = 1;
-  int accumulate = 1;                 // Slices per worker, where `slices` is not given.
-  std::optional<int> slices;          // Nothing: workers x accumulate, or the checkpoint's.
+  std::optional<int> accumulate;      // Slices per worker, instead of `slices`.
+  std::optional<int> slices;          // Nothing of both: the checkpoint's, or one per worker.
   std::optional<int> threads;         // Per slice. Nothing: cores / workers, or the checkpoint's.
   std::optional<std::uint64_t> seed;  // Nothing: 1, or the checkpoint's.
   std::optional<std::int64_t> batch;  // Global. Nothing: the task's, or the checkpoint's.
@@ -114,11 +114,12 @@ struct TrainOptions {
   ServerOptions servers;
   bool sparseAsDense = false;  // Gradients of rows are treated as whole ones.
 
-  std::optional<Schedule> schedule;  // Nothing: the task's.
-  bool scaleRate = false;            // Learning rate times slices.
-  std::optional<double> clipNorm;    // Nothing: the task's. 0: no clipping.
-  bool bfloat16 = false;             // Forward and loss under autocast; or the checkpoint says so.
-  bool nanGuard = true;              // Ends at a loss, and saves nothing, that is not finite.
+  std::optional<Schedule> schedule;    // Nothing: the task's.
+  std::optional<std::int64_t> warmup;  // Steps in front of it. Nothing: those it has.
+  bool scaleRate = false;              // Learning rate times slices.
+  std::optional<double> clipNorm;      // Nothing: the task's. 0: no clipping.
+  bool bfloat16 = false;  // Forward and loss under autocast; or the checkpoint says so.
+  bool nanGuard = true;   // Ends at a loss, and saves nothing, that is not finite.
 
   // Of the run: log.txt, events, checkpoints/; without `resume` none of another run. Empty: none.
   std::string directory;

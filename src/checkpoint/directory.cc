@@ -28,6 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr char kPrefix[] = "step-";
 constexpr char kLockName[] = ".lock";
+constexpr char kAsidePrefix[] = "set-aside-";
 constexpr std::size_t kMostListed = 10;
 
 // Where a checkpoint waits while the one that replaces it takes its place.
@@ -314,6 +315,28 @@ Status Directory::publish(const std::string& aside, const std::string& name) con
   COLLA_TRY(syncDirectory(path_));
   if (replaces) remove(replaced);
   return {};
+}
+
+Result<std::string> Directory::setAside(std::int64_t step) {
+  COLLA_TRY(own());
+  COLLA_TRY_ASSIGN(auto steps, scan());
+  steps.erase(steps.begin(), steps.upper_bound(step));
+  if (steps.empty()) return std::string();
+  std::string folder;
+  for (int number = 1; folder.empty(); ++number) {
+    const std::string name = at(fmt::format("{}{}", kAsidePrefix, number));
+    if (::mkdir(name.c_str(), 0777) == 0) {
+      folder = name;
+    } else if (errno != EEXIST) {
+      return ioError("create", name);
+    }
+  }
+  for (auto last = steps.rbegin(); last != steps.rend(); ++last) {
+    COLLA_TRY(renamePath(at(last->second), folder + "/" + stepName(last->first)));
+  }
+  COLLA_TRY(syncDirectory(folder));
+  COLLA_TRY(syncDirectory(path_));
+  return folder;
 }
 
 Status Directory::prune(int keep, std::int64_t newest) {

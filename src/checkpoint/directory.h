@@ -3,7 +3,9 @@
 // A checkpoint is written aside, synced and renamed, so a subdirectory with such a name is whole,
 // whenever the process or the machine stops. What replaces a checkpoint of the same step moves the
 // old one aside first, and gives it back if the move was interrupted. What removes one renames it
-// before. Names that begin with a dot are work in progress; nobody but their writer looks at them.
+// before. What a run that resumed before it has left behind is in DIR/set-aside-1/ and so on, each
+// a directory of checkpoints of its own. Names that begin with a dot are work in progress; nobody
+// but their writer looks at them.
 //
 // One process at a time saves in a directory: it holds a lock (DIR/.lock) that ends with it, so
 // what it finds half done is left over from a dead one, and is removed. Any number may read.
@@ -74,6 +76,11 @@ class Directory {
   // error names the newest whole one, and nothing is left of this one. Sets the manifest's files,
   // buffers, version and, if it has none, time.
   Result<Saved> save(Manifest manifest, const Contents& contents);
+
+  // Moves the checkpoints of later steps than `step` into a new folder in this directory, which has
+  // its own name and is never pruned; the folder's path, empty if there are none. For a run that
+  // goes on from `step`: what it saves is then the newest. Interrupted, it has moved the newest.
+  Result<std::string> setAside(std::int64_t step);
 
   // Of the steps up to `newest`, removes all but the last `keep`. Later ones stay: they are not of
   // the run that calls this, which resumed before them.

@@ -14,13 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Named {
-  std::string path;
-  std::optional<std::int64_t> step;
-};
+}  // namespace
 
-// A path may have an @ of its own: what exists as it stands is taken so.
-Result<Named> split(const std::string& text) {
+Result<Named> splitStep(const std::string& text) {
   std::error_code error;
   const auto at = text.rfind('@');
   if (at == std::string::npos || fs::exists(text, error)) return Named{text, std::nullopt};
@@ -33,8 +29,6 @@ Result<Named> split(const std::string& text) {
   }
   return Named{text.substr(0, at), step};
 }
-
-}  // namespace
 
 std::string_view toString(Part part) {
   switch (part) {
@@ -51,7 +45,7 @@ std::string_view toString(Part part) {
 }
 
 Result<Source> Source::open(const std::string& text) {
-  COLLA_TRY_ASSIGN(const Named named, split(text));
+  COLLA_TRY_ASSIGN(const Named named, splitStep(text));
   std::error_code error;
   const fs::path path(named.path);
   if (!fs::exists(path, error)) {

@@ -21,6 +21,14 @@ struct Item {
   const TensorView* tensor = nullptr;
 };
 
+// PATH or PATH@STEP, taken apart. A path may have an @ of its own: what exists as it stands is
+// taken so. kInvalidArgument if what follows the last @ is neither part of a path nor a step.
+struct Named {
+  std::string path;
+  std::optional<std::int64_t> step;
+};
+Result<Named> splitStep(const std::string& text);
+
 // Movable; what items() returns points into it.
 class Source {
  public:

@@ -1,27 +1,14 @@
 #include <fmt/format.h>
 
-#include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/source.h"
 #include "commands.h"
 #include "model_arguments.h"
 #include "train/main.h"
 
 namespace colla::cli {
 namespace {
-
-// Splits DIR@STEP. What follows the last @ is part of the name unless it is a number.
-void takeStep(TrainOptions& options) {
-  std::string& name = options.directory;
-  const std::size_t at = name.rfind('@');
-  if (at == std::string::npos) return;
-  std::int64_t step = 0;
-  const char* const last = name.data() + name.size();
-  const auto [end, error] = std::from_chars(name.data() + at + 1, last, step);
-  if (error != std::errc() || end != last || step < 0) return;
-  options.resumeStep = step;
-  name.resize(at);
-}
 
 std::string line(const Evaluation& evaluation) {
   std::string text = fmt::format("step {} - {} samples - loss: {:.4f}", evaluation.step,
@@ -73,7 +60,10 @@ int evalCommand(const Arguments& arguments) {
   const SettingFlags settings(app);
   if (const auto exitCode = model.takeModel(arguments)) return *exitCode;
   if (const auto exitCode = parse(app, arguments)) return *exitCode;
-  takeStep(options);
+  const auto named = checkpoint::splitStep(options.directory);
+  if (!named.ok()) return usageError(app.get_name(), named.status().message());
+  options.directory = named->path;
+  options.resumeStep = named->step;
   if (!strategy.empty()) {
     const auto parsed = parseStrategy(strategy);
     if (!parsed.ok()) return usageError(app.get_name(), parsed.status().message());

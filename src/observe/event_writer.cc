@@ -88,8 +88,9 @@ Result<EventWriter> EventWriter::create(const std::string& directory, const Opti
     event.add_string(kFileVersion, "brain.Event:2");
   }
   COLLA_TRY(writer.writeEvent());
-  if (options.resumedStep > 0) {
-    // What is dropped begins at the step of this event.
+  {
+    // What is dropped begins at the step of this event. A new run drops what one that got no
+    // further than its beginning has left.
     protozero::pbf_writer event(writer.event_);
     event.add_double(kWallTime, seconds(now));
     event.add_int64(kStep, options.resumedStep + 1);

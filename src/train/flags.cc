@@ -32,8 +32,8 @@ Flags::Flags(CLI::App& app) {
       ->group(kHow);
   app.add_option("-n,--np", options_.workers, "workers; also -np N")->group(kHow);
   app.add_option("--accumulate", options_.accumulate,
-                 "slices that each worker runs in turn before an update, where --slices is not "
-                 "given: gradient accumulation")
+                 "slices that each worker runs in turn before an update, instead of --slices: "
+                 "gradient accumulation")
       ->group(kHow);
   epochsOption_ =
       app.add_option("--epochs", options_.epochs, "times through the data (1)")->group(kHow);
@@ -86,7 +86,7 @@ Flags::Flags(CLI::App& app) {
   app.add_option("--lr-schedule", schedule_,
                  "constant, step:EVERY:FACTOR, exponential:EVERY:FACTOR or cosine:STEPS[:FLOOR]")
       ->group(kOptimizer);
-  app.add_option("--warmup", warmup_, "steps in which the learning rate rises linearly")
+  app.add_option("--warmup", options_.warmup, "steps in which the learning rate rises linearly")
       ->group(kOptimizer);
   app.add_flag("--scale-lr", options_.scaleRate, "multiply the learning rate by the slices")
       ->group(kOptimizer);
@@ -141,11 +141,6 @@ Result<TrainOptions> Flags::options(const Config& config) const {
   if (!schedule_.empty()) {
     COLLA_TRY_ASSIGN(options.schedule, parseSchedule(schedule_));
   }
-  if (warmup_ != 0) {
-    if (!options.schedule) options.schedule.emplace();
-    options.schedule->warmup = warmup_;
-  }
-  if (options.schedule) COLLA_TRY(validate(*options.schedule));
 
   if (keep_ == "all") {
     options.keep = 0;

@@ -47,7 +47,6 @@ class Flags {
   std::string partitions_;
   std::optional<int> aggregate_;
   std::optional<int> replicas_;
-  std::int64_t warmup_ = 0;
   bool noShuffle_ = false;
   bool noEvaluation_ = false;
   bool noNanGuard_ = false;

@@ -169,7 +169,6 @@ void Reducer::build(std::span<const int> order) {
 
 void Reducer::beginSlice(int slice) {
   COLLA_CHECK(!slice_ && slice == next_ && slice < range_.end);
-  if (order_ == Order::kSeen && slice == range_.begin) learnOrder();
   slice_ = slice;
 }
 
@@ -359,16 +358,18 @@ void Reducer::finish() {
           std::any_of(flag, flag + size, [](std::byte byte) { return byte != std::byte{0}; });
       flag += size;
       sums_[entry] = any ? views_[entry] : torch::Tensor();
-      if (entries_[entry].parameter && tells_[entry] < 0) {
-        entries_[entry].tensor.mutable_grad() = sums_[entry];
-      }
     }
+  }
+  if (order_ == Order::kSeen) learnOrder();
+  for (int entry = 0; entry < static_cast<int>(entries_.size()); ++entry) {
+    if (!entries_[entry].parameter || matrices_[entry] >= 0 || tells_[entry] >= 0) continue;
+    entries_[entry].tensor.mutable_grad() = sums_[entry];
   }
   finishWhole();
 }
 
-// Rank 0's order becomes everybody's, before the second step: until then the sums of the first one
-// are still in use.
+// Rank 0's order becomes everybody's, at the end of the first step: its sums, which nobody has seen
+// yet, move with the buckets. Whoever gets them may keep them until the next backward.
 void Reducer::learnOrder() {
   order_ = Order::kLearned;
   if (job_.size() == 1 || buckets_.size() <= 1) return;
@@ -377,7 +378,12 @@ void Reducer::learnOrder() {
     if (std::ranges::find(ready_, entry) == ready_.end()) ready_.push_back(entry);
   }
   throwIfError(broadcast(job_.world(), ready_, 0));
+  const auto before = std::move(buckets_);
   build(ready_);
+  for (int entry = 0; entry < static_cast<int>(entries_.size()); ++entry) {
+    if (matrices_[entry] >= 0 || !sums_[entry].defined()) continue;
+    sums_[entry] = views_[entry].copy_(sums_[entry]);
+  }
 }
 
 }  // namespace colla::train

@@ -12,7 +12,7 @@
 // that tells whether it has a gradient. The sum has the same rows, and bits, either way.
 //
 // The order in which entries become ready is learned on rank 0 in the first step; the buckets
-// follow it from then on. Sums are canonical (colla/slices.h), so no bit depends on any of this.
+// follow it from its end on. Sums are canonical (colla/slices.h), so no bit depends on any of this.
 //
 // Not thread safe: one per worker. Errors are thrown as colla::Error.
 #pragma once

@@ -392,6 +392,7 @@ Outcome Replica::outcomeOf(std::span<const double> sums) const {
 }
 
 Outcome Replica::shown(Outcome outcome) const {
+  if (outcome.metrics.empty()) return outcome;  // Of no step.
   outcome.metrics = model_->shown(std::move(outcome.metrics));
   return outcome;
 }

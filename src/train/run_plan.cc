@@ -11,11 +11,14 @@ namespace {
 
 Status checkNumbers(const TrainOptions& options) {
   if (options.workers < 1) return invalid("--np is {}, but takes 1 or more", options.workers);
-  if (options.accumulate < 1) {
-    return invalid("--accumulate is {}, but takes 1 or more", options.accumulate);
+  if (options.accumulate && *options.accumulate < 1) {
+    return invalid("--accumulate is {}, but takes 1 or more", *options.accumulate);
   }
   if (options.slices && *options.slices < 1) {
     return invalid("--slices is {}, but takes 1 or more", *options.slices);
+  }
+  if (options.slices && options.accumulate) {
+    return invalid("give --slices (of all workers) or --accumulate (of one), not both");
   }
   if (options.threads && *options.threads < 1) {
     return invalid("--threads is {}, but takes 1 or more", *options.threads);
@@ -35,6 +38,9 @@ Status checkNumbers(const TrainOptions& options) {
   }
   if (options.clipNorm && !(*options.clipNorm >= 0)) {
     return invalid("--clip-norm is {}, but cannot be negative", *options.clipNorm);
+  }
+  if (options.warmup && *options.warmup < 0) {
+    return invalid("--warmup is {}, but cannot be negative", *options.warmup);
   }
   if (options.saveEvery < 0 || options.evalEvery < 0 || options.keep < 0 ||
       !(options.saveSeconds >= 0)) {
@@ -122,7 +128,7 @@ Status takeOver(const TrainOptions& options, Purpose purpose, RunPlan& plan) {
   COLLA_TRY_ASSIGN(const checkpoint::Manifest manifest, directory.manifest(step));
   plan.resumeStep = manifest.step;
   plan.model = described(manifest.model, manifest.modelOptions);
-  if (!options.slices) plan.slices = manifest.slices;
+  if (!options.slices && !options.accumulate) plan.slices = manifest.slices;
   if (!options.threads) plan.threads = manifest.threads;
   if (!options.seed) plan.seed = manifest.seed;
   if (!options.batch && !options.batchPerWorker) plan.batch = manifest.globalBatch;
@@ -180,7 +186,7 @@ Result<RunPlan> makePlan(const TrainOptions& options, const job::Place& place, c
   if (hasServers(plan.strategy)) {
     COLLA_TRY_ASSIGN(plan.policy, policyOf(plan.strategy, options.servers, plan.workers));
   }
-  plan.slices = options.slices.value_or(plan.workers * options.accumulate);
+  plan.slices = options.slices.value_or(plan.workers * options.accumulate.value_or(1));
   plan.threads = options.threads.value_or(0);
   plan.seed = options.seed.value_or(1);
   plan.batch = options.batchPerWorker ? *options.batchPerWorker * plan.workers

@@ -49,7 +49,9 @@ double clipNormOf(const Task& task, const RunPlan& plan) {
 }
 
 Schedule scheduleOf(const Task& task, const RunPlan& plan) {
-  return plan.options.schedule.value_or(task.schedule);
+  Schedule schedule = plan.options.schedule.value_or(task.schedule);
+  schedule.warmup = plan.options.warmup.value_or(schedule.warmup);
+  return schedule;
 }
 
 // All that says how gradients change parameters.
@@ -116,22 +118,35 @@ Session::Session(Job& job, const Task& task, const RunPlan& plan)
   };
   replica_ =
       std::make_unique<Replica>(job, map_, task.model, scaled(task.optimizer, plan), replica);
+  std::optional<checkpoint::Directory> directory;
   if (!options.directory.empty() && records()) {
-    checkpoint::Directory directory(checkpointsOf(options.directory));
-    throwIfError(directory.own());
-    checkpoint::SaverOptions saver;
-    saver.keep = options.keep;
-    saver.afterSave = [this](const checkpoint::Saved& saved, double seconds) {
-      log::debug("saved {} in {:.3f} s", saved.path, seconds);
-      for (const auto& hook : task_.hooks) hook->afterSave(saved.step, saved.path);
-    };
-    saver_ = std::make_unique<checkpoint::Saver>(std::move(directory), std::move(saver));
+    directory.emplace(checkpointsOf(options.directory));
+    throwIfError(directory->own());
   }
   start();
+  if (directory) saveIn(*std::move(directory));
   if (records()) recorder_ = std::make_unique<Recorder>(plan, replica_->model().metrics());
 }
 
 Session::~Session() = default;
+
+// Comes before the records of later steps are dropped: whenever the process is killed, the newest
+// checkpoint is of a step that log.txt has.
+void Session::saveIn(checkpoint::Directory directory) {
+  if (plan_.resumeStep) {
+    const std::string aside = valueOrThrow(directory.setAside(*plan_.resumeStep));
+    if (!aside.empty()) {
+      log::info("checkpoints of steps after {} were moved to {}", *plan_.resumeStep, aside);
+    }
+  }
+  checkpoint::SaverOptions saver;
+  saver.keep = plan_.options.keep;
+  saver.afterSave = [this](const checkpoint::Saved& saved, double seconds) {
+    log::debug("saved {} in {:.3f} s", saved.path, seconds);
+    for (const auto& hook : task_.hooks) hook->afterSave(saved.step, saved.path);
+  };
+  saver_ = std::make_unique<checkpoint::Saver>(std::move(directory), std::move(saver));
+}
 
 checkpoint::Manifest Session::manifest(std::int64_t step) const {
   const bool single = !plan_.policy || plan_.policy->together();
@@ -222,6 +237,8 @@ bool Session::saveIsDue(std::int64_t before, std::int64_t step) const {
 }
 
 Outcome Session::evaluate() {
+  // A model may read more of a table than it looks up: lm's whole softmax does.
+  if (Servers* const servers = replica_->servers()) servers->refreshAll();
   return evaluateAll(*replica_, job_, map_, test_, plan_, /*alone=*/!inStep());
 }
 
@@ -261,7 +278,7 @@ Progress Session::progressOf(std::int64_t step, const Outcome& outcome) const {
   return {.step = step,
           .epoch = order_->position(step).epoch,
           .loss = outcome.loss,
-          .metrics = replica_->model().shown(outcome.metrics)};
+          .metrics = replica_->shown(outcome).metrics};
 }
 
 // What was dropped, and how stale gradients were.

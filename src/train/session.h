@@ -40,6 +40,7 @@ class Session {
   }
   checkpoint::Manifest manifest(std::int64_t step) const;
   void start();
+  void saveIn(checkpoint::Directory directory);
   checkpoint::Loaded load() const;
   Feed makeFeed() const;
   void save(std::int64_t step);

@@ -79,6 +79,28 @@ TEST_F(DirectoryTest, PruneKeepsTheNewestOfThisRun) {
               ElementsAre(".lock", "step-00000003", "step-00000004", "step-00000009"));
 }
 
+// What a run that goes on from an earlier step leaves behind can still be had, by its own name.
+TEST_F(DirectoryTest, LaterStepsAreSetAside) {
+  Directory directory(path("c"));
+  for (const std::int64_t step : {1, 2, 3, 9}) save(directory, step);
+  EXPECT_EQ(*directory.setAside(9), "");
+  EXPECT_EQ(*directory.setAside(2), path("c/set-aside-1"));
+  EXPECT_THAT(stepsIn(directory), ElementsAre(1, 2));
+  EXPECT_EQ(*directory.newest(), 2);
+  EXPECT_THAT(stepsIn(Directory(path("c/set-aside-1"))), ElementsAre(3, 9));
+  EXPECT_TRUE(Source::open(path("c/set-aside-1")).ok());
+  EXPECT_TRUE(Source::open(path("c/set-aside-1@3")).ok());
+  EXPECT_EQ(*directory.setAside(2), "");
+
+  // Again, with the same steps: those of before stay, whatever is kept of the others.
+  save(directory, 3);
+  ASSERT_TRUE(directory.prune(1, 3).ok());
+  EXPECT_EQ(*directory.setAside(0), path("c/set-aside-2"));
+  EXPECT_THAT(stepsIn(directory), IsEmpty());
+  EXPECT_THAT(stepsIn(Directory(path("c/set-aside-1"))), ElementsAre(3, 9));
+  EXPECT_THAT(stepsIn(Directory(path("c/set-aside-2"))), ElementsAre(3));
+}
+
 // Those who look at a run name another step of it; its folder of checkpoints they need not know.
 TEST_F(DirectoryTest, OffersWhatTheReaderCanTake) {
   Directory directory(path("run/checkpoints"));

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <limits>
 #include <random>
+#include <set>
 
 #include "base/unique_fd.h"
 #include "checkpoint/directory.h"
@@ -89,6 +90,8 @@ class Probe {
 
 class KillTest : public CheckpointTest, public ::testing::WithParamInterface<const char*> {};
 
+using SetAsideKillTest = CheckpointTest;
+
 // What a whole one holds; 0 for one that is not.
 std::int64_t countIn(const Loaded& loaded) {
   const std::int64_t count = std::stoll(loaded.manifest().extra.at("count"));
@@ -159,6 +162,48 @@ TEST_P(KillTest, LosesNothingThatWasComplete) {
   for (const std::string& name : namesIn(path("c"))) {
     EXPECT_TRUE(name == ".lock" || name.starts_with("step-")) << name;
   }
+}
+
+// Contract: what a resumed run leaves behind is where it was or set aside, and whole.
+TEST_F(SetAsideKillTest, LosesNothing) {
+  constexpr int kKills = 40;
+  std::mt19937 random(54321);
+  std::int64_t last = 0;
+  int folders = 0;
+  for (int round = 0; round < kKills; ++round) {
+    {
+      Probe probe(path("c"), "aside");
+      probe.waitFor("saved");
+      const auto moment = Clock::now() + microseconds(std::uniform_int_distribution<std::int64_t>(
+                                             0, 20'000)(random));
+      while (Clock::now() < moment) {
+      }
+      probe.kill();
+      last = std::max(last, probe.saved());
+    }
+    std::vector<std::string> places = {path("c")};
+    for (const std::string& name : namesIn(path("c"))) {
+      if (name.starts_with("set-aside-")) places.push_back(path("c/" + name));
+    }
+    folders = static_cast<int>(places.size()) - 1;
+    std::set<std::int64_t> found;
+    for (const std::string& place : places) {
+      const Directory directory(place);
+      const auto steps = directory.list();
+      ASSERT_TRUE(steps.ok()) << steps.status();
+      for (const std::int64_t step : *steps) {
+        EXPECT_TRUE(found.insert(step).second) << step << " is there twice";
+        if (step < last - 3 && round + 1 < kKills) continue;  // Looked at before, and at the end.
+        const auto loaded = directory.load(step);
+        ASSERT_TRUE(loaded.ok()) << "round " << round << ": " << loaded.status();
+        EXPECT_EQ(countIn(*loaded), step);
+      }
+    }
+    for (std::int64_t step = 1; step <= last; ++step) {
+      ASSERT_TRUE(found.contains(step)) << "round " << round << ": step " << step << " is gone";
+    }
+  }
+  EXPECT_GT(folders, 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, KillTest, ::testing::Values("next", "same"),

@@ -1,4 +1,4 @@
-// `colla train`, `eval`, `models` and `demo` as users call them: what they print, where, and exit
+// `colla train`, `models` and `demo` as users call them: what they print, where, and exit
 // codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,12 +24,6 @@ class TrainingCommandsTest : public checkpoint::CheckpointTest {
   Outcome colla(const std::string& arguments) const { return runColla(scratch_.path(), arguments); }
   void writeText(const std::string& name, const std::string& text) const {
     std::ofstream(path(name), std::ios::binary) << text;
-  }
-  // The last line of a --json file.
-  nlohmann::json totals(const std::string& name) const {
-    const std::string text = checkpoint::readText(path(name));
-    const std::size_t last = text.rfind('\n', text.size() - 2);
-    return nlohmann::json::parse(text.substr(last + 1), nullptr, false);
   }
 };
 
@@ -115,34 +109,6 @@ TEST_F(TrainingCommandsTest, WhatIsWrongIsToldBeforeAnythingStarts) {
     EXPECT_EQ(std::ranges::count(outcome.error, '\n'), 1) << outcome.error;
     EXPECT_THAT(outcome.out, IsEmpty()) << arguments;
   }
-}
-
-// Contract: what the training printed of the test set, in every bit, for any number of workers.
-TEST_F(TrainingCommandsTest, EvaluationOfACheckpoint) {
-  const std::string model = "snn --data synthetic:mnist:330 --hidden 7 ";
-  ASSERT_EQ(colla("train " + model +
-                  "--epochs 2 --slices 3 --threads 1 --checkpoint-dir run@x --json steps.json")
-                .exitCode,
-            0);
-  const auto trained = totals("steps.json");
-  for (const char* way : {"", "--strategy mirrored --np 3", "--np 2"}) {
-    const Outcome outcome = colla("eval " + model + "--checkpoint-dir run@x --json " + way);
-    const auto json = nlohmann::json::parse(outcome.out, nullptr, false);
-    ASSERT_FALSE(json.is_discarded()) << outcome.out << outcome.error;
-    EXPECT_EQ(json["step"], 8) << way;
-    EXPECT_EQ(json["samples"], 55) << way;
-    EXPECT_EQ(json["loss"].get<double>(), trained["metrics"]["val_loss"].get<double>()) << way;
-    EXPECT_EQ(json["metrics"]["accuracy"].get<double>(),
-              trained["metrics"]["val_accuracy"].get<double>())
-        << way;
-  }
-  EXPECT_THAT(colla("eval " + model + "--checkpoint-dir run@x").error,
-              HasSubstr("snn: evaluating step 8: strategy single, 1 worker, 3 slices, seed 1, 1 "
-                        "thread per slice, batch 100"));
-  const Outcome first = colla("eval " + model + "--checkpoint-dir run@x@0 --batch 10");
-  EXPECT_TRUE(
-      matches(first.out, "step 0 - 55 samples - loss: 2\\.[0-9]{4} - accuracy: 0\\.[0-9]{4}\n"))
-      << first.out;
 }
 
 // Contract: other data is told; a damaged checkpoint names one that can be evaluated.

@@ -150,9 +150,10 @@ TEST_F(EventWriterTest, WritesWhatAParserReads) {
   ASSERT_TRUE(writer->scalar(std::string(300, 't'), 2, 1).ok());  // Lengths of two bytes.
   ASSERT_TRUE(writer->scalar("loss", 3, std::numeric_limits<double>::infinity()).ok());
   ASSERT_TRUE(writer->close().ok());
-  EXPECT_THAT(told(writer->path()),
-              ElementsAre("version=brain.Event:2", "train/loss@1=2.5", "train/accuracy@1=0.125",
-                          "rate@5000000000=-3", std::string(300, 't') + "@2=1", "loss@3=inf"));
+  EXPECT_THAT(
+      told(writer->path()),
+      ElementsAre("version=brain.Event:2", "start@1", "train/loss@1=2.5", "train/accuracy@1=0.125",
+                  "rate@5000000000=-3", std::string(300, 't') + "@2=1", "loss@3=inf"));
 }
 
 TEST_F(EventWriterTest, KillLosesOnlyWhatCameAfterTheLastFlush) {
@@ -171,7 +172,8 @@ TEST_F(EventWriterTest, KillLosesOnlyWhatCameAfterTheLastFlush) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFSIGNALED(status));
   const std::filesystem::directory_iterator files(folder_);
-  EXPECT_THAT(told(files->path()), ElementsAre("version=brain.Event:2", "a@1=1", "a@2=2"));
+  EXPECT_THAT(told(files->path()),
+              ElementsAre("version=brain.Event:2", "start@1", "a@1=1", "a@2=2"));
 }
 
 TEST_F(EventWriterTest, RestartWithinASecondKeepsTheEarlierFile) {
@@ -225,6 +227,24 @@ TEST_F(EventWriterTest, TensorBoardReadsItAndForgetsWhatAResumedRunDoesAgain) {
   EXPECT_EQ(*read,
             "loss 1 1 1700000000.5\nloss 2 0.5 1700000000.5\nloss 3 7 1700000000.5\n"
             "val/accuracy 3 0.5 1700000000.5\n");
+}
+
+// A run that goes on from its initial state, or begins again where one got no further than that.
+TEST_F(EventWriterTest, TensorBoardForgetsAllWhenARunBeginsAgain) {
+  const auto at = EventWriter::WallTime(1'700'000'000'500ms);
+  for (const double value : {1.0, 2.0}) {
+    auto writer = EventWriter::create(folder_);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    EXPECT_EQ(told(writer->path()).at(1), "start@1");
+    const int steps = value == 1.0 ? 3 : 2;
+    for (int step = 1; step <= steps; ++step) {
+      ASSERT_TRUE(writer->scalar("loss", step, value, at).ok());
+    }
+    ASSERT_TRUE(writer->close().ok());
+  }
+  const auto read = readByTensorBoard(folder_);
+  if (!read) GTEST_SKIP() << "no Python with tensorboard (COLLA_TENSORBOARD_PYTHON)";
+  EXPECT_EQ(*read, "loss 1 2 1700000000.5\nloss 2 2 1700000000.5\n");
 }
 
 }  // namespace

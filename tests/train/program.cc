@@ -3,8 +3,10 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 
+#include "colla/array_dataset.h"
 #include "colla/trainer.h"
 
 namespace {
@@ -23,17 +25,32 @@ struct Mlp : torch::nn::Module {
   torch::nn::Dropout dropout{nullptr};
 };
 
-// More than one bucket of gradients, and enough parameters to have them in common.
+// More than one bucket of gradients, and enough parameters to have them in common. No length is
+// that of whole cache lines.
 struct Wide : torch::nn::Module {
   Wide() {
-    first = register_module("first", torch::nn::Linear(784, 1500));
-    second = register_module("second", torch::nn::Linear(1500, 800));
-    out = register_module("out", torch::nn::Linear(800, 10));
+    first = register_module("first", torch::nn::Linear(784, 1501));
+    second = register_module("second", torch::nn::Linear(1501, 803));
+    out = register_module("out", torch::nn::Linear(803, 10));
   }
   torch::Tensor forward(const torch::Tensor& x) {
     return out(torch::relu(second(torch::relu(first(x.flatten(1))))));
   }
   torch::nn::Linear first{nullptr}, second{nullptr}, out{nullptr};
+};
+
+// Bits of a product can depend on where its operands begin.
+struct Boundaries : colla::Hook {
+  void afterStep(const colla::Progress& /*progress*/, colla::Model& model) override {
+    for (const auto& item : model.module().named_parameters()) {
+      for (const torch::Tensor& tensor : {item.value(), item.value().grad()}) {
+        if (!tensor.defined() || reinterpret_cast<std::uintptr_t>(tensor.data_ptr()) % 64 == 0) {
+          continue;
+        }
+        throw std::runtime_error(item.key() + " starts on no 64-byte boundary");
+      }
+    }
+  }
 };
 
 struct Conv : torch::nn::Module {
@@ -221,6 +238,21 @@ struct Renorm : torch::nn::Module {
   torch::nn::Embedding table{nullptr};
 };
 
+// Says which samples it gets, in their order.
+struct Reader : torch::nn::Module {
+  Reader() { out = register_module("out", torch::nn::Linear(1, 2)); }
+  torch::Tensor forward(const torch::Tensor& x) {
+    std::string line = "samples";
+    for (std::int64_t i = 0; i < x.size(0); ++i) {
+      line += ' ';
+      line += std::to_string(x[i].item<std::int64_t>());
+    }
+    std::puts(line.c_str());
+    return out(x);
+  }
+  torch::nn::Linear out{nullptr};
+};
+
 // Never comes to the end of its first step.
 struct Endless : torch::nn::Module {
   Endless() { out = register_module("out", torch::nn::Linear(784, 10)); }
@@ -232,6 +264,19 @@ struct Endless : torch::nn::Module {
   }
   torch::nn::Linear out{nullptr};
 };
+
+// Six samples: their numbers.
+colla::Result<std::shared_ptr<const colla::Dataset>> numbers(colla::Part) {
+  COLLA_TRY_ASSIGN(const auto inputs, colla::Array::allocate(colla::DataType::kFloat32, {6, 1}));
+  COLLA_TRY_ASSIGN(const auto classes, colla::Array::allocate(colla::DataType::kInt64, {6}));
+  for (int i = 0; i < 6; ++i) {
+    inputs.as<float>()[i] = static_cast<float>(i);
+    classes.as<std::int64_t>()[i] = i % 2;
+  }
+  COLLA_TRY_ASSIGN(const auto data, colla::ArrayDataset::create(
+                                        "numbers", {{"number", inputs}, {"class", classes}}, 2));
+  return std::shared_ptr<const colla::Dataset>(data);
+}
 
 }  // namespace
 
@@ -246,6 +291,7 @@ int main(int argc, char** argv) {
   } else if (model == "wide") {
     task.model = [] { return colla::classifier(std::make_shared<Wide>()); };
     task.optimizer = colla::Sgd{.lr = 0.01, .momentum = 0.5};
+    task.hooks = {std::make_shared<Boundaries>()};
   } else if (model == "table") {
     task.model = [] { return std::make_unique<TableModel>(64); };
     task.optimizer = colla::Adam{.lr = 1e-2};
@@ -270,6 +316,13 @@ int main(int argc, char** argv) {
     task.model = [] { return colla::classifier(std::make_shared<Renorm>()); };
   } else if (model == "endless") {
     task.model = [] { return colla::classifier(std::make_shared<Endless>()); };
+  } else if (model == "halving") {
+    task.model = [] { return colla::classifier(std::make_shared<Mlp>()); };
+    task.optimizer = colla::Sgd{.lr = 0.1};
+    task.schedule.shape = colla::StepRate{.every = 2, .factor = 0.5};
+  } else if (model == "reader") {
+    task.model = [] { return colla::classifier(std::make_shared<Reader>()); };
+    task.data = numbers;
   } else if (model == "conv") {
     task.model = [] { return colla::classifier(std::make_shared<Conv>()); };
     task.optimizer = colla::Sgd{.lr = 0.05, .momentum = 0.9};

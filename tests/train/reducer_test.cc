@@ -87,15 +87,45 @@ TEST(ReducerTest, AGradientThatOnlySomeSlicesHaveIsEverybodys) {
 TEST(ReducerTest, ZeroGradThatKeepsTensorsDoesNoHarm) {
   runWorkers(2, 4, [](Job& job) {
     const torch::Tensor w = parameter({1, 2});
-    Reducer reducer(job, mapOf(job), {{"w", w}}, Reducer::Options());
+    const torch::Tensor v = parameter({3});
+    Reducer reducer(job, mapOf(job), {{"w", w}, {"v", v}}, {.bucketBytes = 1});
     for (int step = 0; step < 3; ++step) {
       runStep(job, reducer, [&](int slice) {
-        if (w.grad().defined()) w.grad().zero_();
-        return w.sum() * (slice + step);
+        for (const torch::Tensor& each : {w, v}) {
+          if (each.grad().defined()) each.grad().zero_();
+        }
+        return w.sum() * (slice + step) + v.sum();
       });
       EXPECT_EQ(reducer.sum(0)[1].item<float>(), 6 + 4 * step);
+      EXPECT_EQ(reducer.sum(1).item<float>(), 4);
     }
   });
+}
+
+// Contract: sums are theirs who see them until the next backward, also those of the first step,
+// after which buckets are made anew.
+TEST(ReducerTest, GradientsStayUntilTheNextBackward) {
+  for (const int workers : {1, 2}) {
+    runWorkers(workers, 2, [](Job& job) {
+      const torch::Tensor a = parameter({1, 2});
+      const torch::Tensor b = parameter({3});
+      Reducer reducer(job, mapOf(job), {{"a", a}, {"b", b}}, {.bucketBytes = 1});
+      for (int step = 0; step < 4; ++step) {
+        const torch::Tensor seen = reducer.sum(0);
+        runStep(job, reducer, [&](int slice) {
+          if (step > 0 && slice == mapOf(job).range(job.rank()).begin) {
+            EXPECT_EQ(a.grad()[1].item<float>(), 2 * step - 1) << step;
+            EXPECT_EQ(seen[1].item<float>(), 2 * step - 1) << step;
+            EXPECT_EQ(b.grad().item<float>(), 3) << step;
+            b.grad().zero_();
+          }
+          return a.sum() * (slice + step) + b.sum() * (slice + 1);
+        });
+        EXPECT_EQ(reducer.sum(0)[1].item<float>(), 2 * step + 1);
+        EXPECT_EQ(reducer.sum(1).item<float>(), 3);
+      }
+    });
+  }
 }
 
 TEST(ReducerTest, SparseGradientsAreSummedAsDenseOnes) {
@@ -187,6 +217,31 @@ TEST(ReducerTest, AWholeGradientWhereRowsWereSaidIsRefusedByName) {
   });
 }
 
+// Contract: libtorch gets no tensor that starts within a cache line.
+TEST(ReducerTest, GradientsStartOn64ByteBoundaries) {
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{1} << 20}) {
+    runWorkers(2, 4, [&](Job& job) {
+      std::vector<Reducer::Entry> entries;
+      for (const int length : {1, 7, 16, 33, 5}) {
+        entries.push_back({std::to_string(length), torch::ones({length}).set_requires_grad(true)});
+      }
+      entries.push_back({"double", torch::ones({3}, torch::kFloat64).set_requires_grad(true)});
+      Reducer reducer(job, mapOf(job), entries, {.bucketBytes = bytes});
+      for (int step = 0; step < 2; ++step) {
+        runStep(job, reducer, [&](int) {
+          torch::Tensor loss = torch::zeros({});
+          for (const Reducer::Entry& entry : entries) loss = loss + entry.tensor.sum();
+          return loss;
+        });
+        for (const Reducer::Entry& entry : entries) {
+          const auto start = reinterpret_cast<std::uintptr_t>(entry.tensor.grad().data_ptr());
+          EXPECT_EQ(start % 64, 0) << entry.name << " in step " << step;
+        }
+      }
+    });
+  }
+}
+
 // A bucket for each tensor, and one for all: the same bits, also after the order was learned.
 TEST(ReducerTest, BucketsDoNotChangeBits) {
   const auto sums = [](std::size_t bucketBytes) {
@@ -236,8 +291,8 @@ TEST(ReducerTest, BucketsLeaveWhileBackwardRunsInTheOrderLearned) {
         return ((first * middle) * early).sum();
       });
     };
+    run([] {});  // Buckets are made anew at its end.
     run([] {});
-    run([] {});  // Buckets are made anew before the second step.
     EXPECT_EQ(reducer.sum(0).item<float>(), 6);
     // The memory of the sums, where they stand as soon as a bucket has been reduced.
     const torch::Tensor sums[] = {reducer.sum(0), reducer.sum(1)};

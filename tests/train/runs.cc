@@ -1,8 +1,10 @@
 #include "train/runs.h"
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include "checkpoint/compare.h"
+#include "checkpoint/directory.h"
 
 namespace colla::train {
 
@@ -27,6 +29,12 @@ Words smallRun(const std::string& model, const std::string& directory, const Wor
   return joined({model, "--threads", "1", "--slices", "4", "--batch", "50", "--quiet",
                  "--checkpoint-dir", directory},
                 more);
+}
+
+std::vector<std::int64_t> stepsIn(const std::string& directory) {
+  const auto steps = checkpoint::Directory(directory + "/checkpoints").list();
+  EXPECT_TRUE(steps.ok()) << steps.status();
+  return steps.ok() ? *steps : std::vector<std::int64_t>();
 }
 
 std::string differencesAt(const std::string& a, const std::string& b, std::int64_t step) {

@@ -27,6 +27,9 @@ launch::CollaProcess::Options programOptions();
 // What a small run has in common: 602 samples, of which a 13th batch has 2, fewer than slices.
 Words smallRun(const std::string& model, const std::string& directory, const Words& more);
 
+// The steps that a run directory has checkpoints of.
+std::vector<std::int64_t> stepsIn(const std::string& directory);
+
 // Parameters, buffers and optimizer state of `step` in two run directories, with everything that
 // differs in words; empty if every bit is equal.
 std::string differencesAt(const std::string& a, const std::string& b, std::int64_t step);

@@ -73,7 +73,8 @@ TEST_P(SameBitsTest, AcrossAResumeUnderAnotherStrategy) {
   }
 }
 
-// Some workers have no sample in the 13th step, and so start no bucket while others do.
+// Some workers have no sample in the 13th step, and so start no bucket while others do. The program
+// looks at where its tensors start.
 TEST(BucketsTest, SameBitsWithSeveralBucketsAndEmptySlices) {
   const Scratch scratch;
   const auto train = [&](const std::string& strategy, int workers) {

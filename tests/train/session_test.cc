@@ -22,12 +22,6 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 
-std::vector<std::int64_t> stepsIn(const std::string& directory) {
-  const auto steps = checkpoint::Directory(directory + "/checkpoints").list();
-  EXPECT_TRUE(steps.ok()) << steps.status();
-  return steps.ok() ? *steps : std::vector<std::int64_t>();
-}
-
 TEST(SessionTest, PrintsEpochsAsKerasDoes) {
   const Ended ended = runProgram({"mlp", "--epochs", "2", "--batch", "301"});
   EXPECT_EQ(ended.code, 0) << ended.err;
@@ -74,70 +68,6 @@ TEST(SessionTest, TheInitialStateIsStepZero) {
       runProgram(smallRun("mlp", scratch.at("run"), {"--steps", "1", "--keep", "all"}));
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(stepsIn(scratch.at("run")), (std::vector<std::int64_t>{0, 1}));
-}
-
-TEST(SessionTest, RefusesToResumeAsSomethingElse) {
-  const Scratch scratch;
-  const std::string run = scratch.at("run");
-  ASSERT_EQ(runProgram(smallRun("mlp", run, {"--steps", "2"})).code, 0);
-  const auto resumed = [&](const std::string& model, const Words& more) {
-    Words words = {model, "--quiet", "--checkpoint-dir", run, "--resume", "--steps", "3"};
-    words.insert(words.end(), more.begin(), more.end());
-    const Ended ended = runProgram(words);
-    EXPECT_EQ(ended.code, model == "mlp" ? 2 : 1) << ended.err;
-    EXPECT_EQ(std::ranges::count(ended.err, '\n'), 1) << ended.err;
-    return ended.err;
-  };
-  EXPECT_THAT(resumed("mlp", {"--slices", "2"}), HasSubstr("slices was 4 and is 2"));
-  EXPECT_THAT(resumed("mlp", {"--slices", "2", "--np", "2"}), HasSubstr("slices was 4 and is 2"));
-  EXPECT_THAT(resumed("mlp", {"--batch", "49"}), HasSubstr("global batch was 50 and is 49"));
-  EXPECT_THAT(resumed("mlp", {"--seed", "7"}), HasSubstr("seed was 1 and is 7"));
-  EXPECT_THAT(resumed("mlp", {"--threads", "2", "--np", "2"}), HasSubstr("threads was 1 and is 2"));
-  EXPECT_THAT(resumed("mlp", {"--no-shuffle"}), HasSubstr("shuffle was true and is false"));
-  EXPECT_THAT(resumed("conv", {"--np", "2"}), AllOf(HasSubstr("mlp"), HasSubstr("conv")));
-  EXPECT_EQ(stepsIn(run).back(), 2);
-  // With nothing said it is what it was.
-  const Ended ended =
-      runProgram({"mlp", "--quiet", "--checkpoint-dir", run, "--resume", "--steps", "3"});
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr("4 slices, seed 1"));
-  EXPECT_THAT(ended.err, Not(HasSubstr("resuming with")));
-  EXPECT_EQ(stepsIn(run).back(), 3);
-  // What may differ is told.
-  const Ended other =
-      runProgram({"mlp", "--quiet", "--checkpoint-dir", run, "--resume", "--steps", "4",
-                  "--no-eval", "--clip-norm", "1.5", "--lr-schedule", "step:2:0.5", "--scale-lr"});
-  EXPECT_EQ(other.code, 0) << other.err;
-  EXPECT_THAT(other.err, AllOf(HasSubstr("resuming with another optimizer: optimizer was adam "
-                                         "lr=0.001 "),
-                               HasSubstr("is adam lr=0.004 "), HasSubstr(", clip-norm 1.5, "),
-                               HasSubstr("lr-schedule step:2:0.5")));
-}
-
-// Threads are part of what a run is, and processes that go on with it get them, not a share of the
-// cores.
-TEST(SessionTest, AResumedRunHasTheThreadsThatItHad) {
-  const Scratch scratch;
-  const Words run = {"mlp", "--quiet",          "--no-eval",      "--slices",
-                     "2",   "--checkpoint-dir", scratch.at("run")};
-  ASSERT_EQ(runProgram(joined(run, {"--steps", "1", "--threads", "3"})).code, 0);
-  const Ended ended = runProgram(joined(run, {"--steps", "2", "--np", "2", "--resume"}));
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr("2 workers, 2 slices, seed 1, 3 threads per slice"));
-}
-
-TEST(SessionTest, ANewRunDoesNotMixWithAnother) {
-  const Scratch scratch;
-  const std::string run = scratch.at("run");
-  ASSERT_EQ(runProgram(smallRun("mlp", run, {"--steps", "2", "--no-eval"})).code, 0);
-  for (const char* workers : {"1", "2"}) {
-    const Ended ended = runProgram(smallRun("mlp", run, {"--steps", "1", "--np", workers}));
-    EXPECT_EQ(ended.code, 2);
-    EXPECT_THAT(ended.err, HasSubstr(run + " has checkpoints up to step 2 of another run: --resume "
-                                           "goes on with it, or choose another --checkpoint-dir"));
-    EXPECT_EQ(std::ranges::count(ended.err, '\n'), 1) << ended.err;
-  }
-  EXPECT_EQ(stepsIn(run), (std::vector<std::int64_t>{0, 2}));
 }
 
 TEST(SessionTest, AFinishedRunSaysSoAndWhatItIsWorth) {

@@ -55,6 +55,10 @@ class CommonUpdateTest : public testing::TestWithParam<OptimizerOptions> {
   static std::vector<std::string> train(const std::vector<Parameter>& all, Job* job) {
     const auto updater = makeUpdater(GetParam(), all, job);
     EXPECT_EQ(updater->common(), job != nullptr);
+    for (const Parameter& parameter : all) {
+      const auto start = reinterpret_cast<std::uintptr_t>(parameter.tensor.data_ptr());
+      EXPECT_EQ(start % 64, 0) << parameter.name << " starts within a cache line";
+    }
     std::vector<std::string> after;
     const torch::NoGradGuard noGrad;
     for (int step = 0; step < kSteps; ++step) {
