@@ -3,7 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
+#include <new>
+#include <string>
+#include <string_view>
 #include <utility>
+
+#include "colla/error.h"
 
 namespace colla::data {
 namespace {
@@ -15,6 +21,24 @@ std::int64_t countOf(const LoaderOptions& options) {
   const bool tooMany = __builtin_mul_overflow(options.endStep - options.firstStep,
                                               std::int64_t{options.slices.size()}, &count);
   return tooMany ? std::numeric_limits<std::int64_t>::max() : count;
+}
+
+// What a program's own data set throws becomes a Status: nobody is above a prefetch thread to catch
+// it. One line of it: libtorch adds the functions that it went through.
+template <typename Body>
+Result<Batch> caughtRead(const Body& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    return error.status();
+  } catch (const std::bad_alloc&) {
+    return {StatusCode::kNoMemory, "no memory left"};
+  } catch (const std::exception& error) {
+    const std::string_view text = error.what();
+    return {StatusCode::kInternal, std::string(text.substr(0, text.find('\n')))};
+  } catch (...) {
+    return {StatusCode::kInternal, "something was thrown that is no std::exception"};
+  }
 }
 
 }  // namespace
@@ -132,11 +156,12 @@ void Loader::prefetch() {
 Result<Batch> Loader::read(std::int64_t number, Indices& scratch) {
   const std::int64_t step = options_.firstStep + number / options_.slices.size();
   const int slice = options_.slices.begin + static_cast<int>(number % options_.slices.size());
-  const Position position = order_.position(step);
-  epochOrder(position.epoch)->indices(order_.slice(position.batch, slice), scratch);
-
-  Random random(order_.options().seed, step, slice);
-  Result<Batch> batch = dataset_->read(scratch, random);
+  Result<Batch> batch = caughtRead([&] {
+    const Position position = order_.position(step);
+    epochOrder(position.epoch)->indices(order_.slice(position.batch, slice), scratch);
+    Random random(order_.options().seed, step, slice);
+    return dataset_->read(scratch, random);
+  });
   if (batch.ok()) return batch;
   return batch.status().withContext(fmt::format("data of step {}, slice {}", step, slice));
 }

@@ -51,8 +51,8 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // The batch of the next (step, slice). After an error, the same error again. Behind the last step
-  // it is kInvalidArgument.
+  // The batch of the next (step, slice). After an error, the same error again; what the data set
+  // throws is one, too. Behind the last step it is kInvalidArgument.
   Result<Batch> next();
 
   int threads() const { return static_cast<int>(threads_.size()); }

@@ -191,7 +191,7 @@ Result<MakeModel> makeCaptions(const DataShape& data, const Values& values) {
   sizes.images.channels = data.fields[0].shape[0];
   sizes.images.includeTop = false;
   sizes.images.pooling = Pooling::kAverage;
-  COLLA_TRY_ASSIGN(sizes.images.weights, openWeights(values.find("inception-weights")->second));
+  COLLA_TRY_ASSIGN(sizes.images.weights, openWeights(values, "inception-weights"));
   COLLA_TRY_ASSIGN(sizes.trainInception,
                    oneOf<bool>(values, "train-inception", {{"true", true}, {"false", false}}));
   sizes.words = data.classes;

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/invalid.h"
+#include "base/log.h"
 #include "colla/error.h"
 #include "models/classifier.h"
 #include "models/linear.h"
@@ -119,7 +120,7 @@ Result<ImageOptions> imageOptions(const DataShape& data, const Values& values, s
   if (options.includeTop && options.classes < data.classes) {
     return invalid("--classes is {}, but the data has {}", options.classes, data.classes);
   }
-  COLLA_TRY_ASSIGN(options.weights, openWeights(values.find("weights")->second));
+  COLLA_TRY_ASSIGN(options.weights, openWeights(values, "weights"));
   return options;
 }
 
@@ -134,6 +135,14 @@ void ImageNet::finish(std::int64_t width) {
 torch::Tensor ImageNet::forward(const torch::Tensor& images) {
   const torch::Tensor x =
       features((images.contiguous(torch::MemoryFormat::ChannelsLast) * 2).sub_(1));
+  // Maps get smaller from layer to layer: where any are single values, the last ones are.
+  if (is_training() && !warned_ && x.numel() == x.size(1)) {
+    warned_ = true;
+    log::warn(
+        "a slice has one image, which leaves the last layers one value per channel, and of that "
+        "BatchNorm keeps nothing: if it is so in every step, give a larger --batch or --input, or "
+        "fewer --slices");
+  }
   if (options_.includeTop) return fc_->forward(x.mean({2, 3}));
   switch (options_.pooling) {
     case Pooling::kAverage:
@@ -160,6 +169,21 @@ torch::Tensor convolve(const torch::nn::Conv2d& layer, const torch::Tensor& x) {
   // so.
   return torch::conv2d(x, weight.contiguous(torch::MemoryFormat::ChannelsLast), layer->bias, stride,
                        std::get<torch::ExpandingArray<2>>(layer->options.padding()));
+}
+
+torch::Tensor batchNorm(const torch::Tensor& x, const std::optional<torch::Tensor>& weight,
+                        const torch::Tensor& bias, const torch::Tensor& mean,
+                        const torch::Tensor& variance, bool training, double momentum,
+                        double epsilon) {
+  if (!training || x.numel() != x.size(1)) {
+    return torch::batch_norm(x, weight, bias, mean, variance, training, momentum, epsilon, false);
+  }
+  {
+    const torch::NoGradGuard noGrad;
+    mean.mul_(1 - momentum).add_(x.flatten(), momentum);
+    variance.mul_(1 - momentum);
+  }
+  return torch::batch_norm(x, weight, bias, {}, {}, training, 0, epsilon, false);
 }
 
 std::unique_ptr<Model> imageModel(std::shared_ptr<ImageNet> net) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "models/catalog.h"
 #include "models/weights.h"
@@ -55,10 +56,19 @@ class ImageNet : public torch::nn::Module {
  private:
   ImageOptions options_;
   torch::nn::Linear fc_{nullptr};
+  bool warned_ = false;
 };
 
 // What the layer's forward() gives, to rounding, of channels-last activations: quicker.
 torch::Tensor convolve(const torch::nn::Conv2d& layer, const torch::Tensor& x);
+
+// torch::batch_norm, and what Keras' BatchNormalization does with one value per channel (a slice of
+// one image whose maps are single pixels), where libtorch divides by zero or refuses: the variance
+// is 0, and what is left of the value is the shift.
+torch::Tensor batchNorm(const torch::Tensor& x, const std::optional<torch::Tensor>& weight,
+                        const torch::Tensor& bias, const torch::Tensor& mean,
+                        const torch::Tensor& variance, bool training, double momentum,
+                        double epsilon);
 
 // Refuses to compute a loss where the network has no top.
 std::unique_ptr<Model> imageModel(std::shared_ptr<ImageNet> net);

@@ -31,8 +31,8 @@ struct UnitImpl : torch::nn::Module {
     // What Keras calls a momentum of 0.99.
     constexpr double kMomentum = 0.01;
     constexpr double kEpsilon = 1e-3;
-    return torch::batch_norm(convolve(conv, x), {}, bias, mean, variance, is_training(), kMomentum,
-                             kEpsilon, false)
+    return batchNorm(convolve(conv, x), {}, bias, mean, variance, is_training(), kMomentum,
+                     kEpsilon)
         .relu_();
   }
   torch::nn::Conv2d conv{nullptr};

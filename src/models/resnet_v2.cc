@@ -28,7 +28,10 @@ Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t size, std::in
 
 // ReLU in place: nobody needs what a normalisation gave.
 torch::Tensor activated(BatchNorm2d& layer, const torch::Tensor& x) {
-  return layer->forward(x).relu_();
+  if (layer->is_training()) layer->num_batches_tracked += 1;
+  return batchNorm(x, layer->weight, layer->bias, layer->running_mean, layer->running_var,
+                   layer->is_training(), *layer->options.momentum(), layer->options.eps())
+      .relu_();
 }
 
 struct BlockImpl : torch::nn::Module {

@@ -6,16 +6,17 @@
 
 namespace colla::models {
 
-Result<Weights> openWeights(const std::string& text) {
+Result<Weights> openWeights(const Values& values, const std::string& flag) {
+  const std::string& text = values.find(flag)->second;
   if (text == "none") return Weights();
   auto file = checkpoint::TensorFile::open(text);
-  if (!file.ok()) return file.status().withContext("--weights");
+  if (!file.ok()) return file.status().withContext("--" + flag);
   return Weights(std::make_shared<const checkpoint::TensorFile>(*std::move(file)));
 }
 
 void loadWeights(torch::nn::Module& module, const Weights& weights, std::string_view except) {
   if (weights) {
-    loadTensors(module, weights->tensors(), "--weights " + weights->path(), except);
+    loadTensors(module, weights->tensors(), weights->path(), except);
   }
 }
 

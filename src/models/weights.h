@@ -11,13 +11,14 @@
 
 #include "checkpoint/tensor_file.h"
 #include "colla/status.h"
+#include "models/flags.h"
 
 namespace colla::models {
 
 using Weights = std::shared_ptr<const checkpoint::TensorFile>;  // Null: none.
 
-// Of "none" or a path. An error names the file.
-Result<Weights> openWeights(const std::string& text);
+// Of a flag that is "none" or a path. An error names both.
+Result<Weights> openWeights(const Values& values, const std::string& flag);
 
 // Fills every parameter and buffer of `module` from `weights`, and does nothing without any.
 // Tensors whose names begin with `except` are neither wanted nor in the way; empty: there are none.

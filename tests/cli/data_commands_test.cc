@@ -1,4 +1,5 @@
 // `colla data` as users call it: what it prints, where, and exit codes.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,7 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "data/files.h"
+#include "data/pickles.h"
 #include "data/pictures.h"
+#include "data/record/example.h"
+#include "data/record/record_file.h"
 #include "support/scratch.h"
 
 namespace colla::cli {
@@ -56,6 +61,101 @@ TEST_F(DataCommandsTest, InfoAsJson) {
   EXPECT_TRUE(json["test"].is_null());
 }
 
+// Contract: files of each kind, as they come, are told by name or found out, with both parts.
+TEST_F(DataCommandsTest, InfoTellsWhatIsInFiles) {
+  const auto add = [this](const std::string& name, const std::string& contents) {
+    std::filesystem::create_directories(
+        (std::filesystem::path(folder_.path()) / name).parent_path());
+    folder_.write(name, contents);
+  };
+  struct Expected {
+    int train;
+    int test;
+    int classes;
+    std::vector<std::int64_t> shape;  // Of the first field; -1 varies.
+    double largest;                   // In the first field of the training part.
+    double meanLabel;
+  };
+  const auto check = [this](const std::string& name, const Expected& expected) {
+    const Outcome outcome = colla("data info --json " + name);
+    ASSERT_EQ(outcome.exitCode, 0) << name << "\n" << outcome.error;
+    const auto json = nlohmann::json::parse(outcome.out, nullptr, false);
+    const auto& train = json["train"];
+    EXPECT_EQ(train["samples"], expected.train) << name;
+    EXPECT_EQ(json["test"]["samples"], expected.test) << name;
+    for (const char* part : {"train", "test"}) {
+      EXPECT_EQ(json[part]["classes"], expected.classes) << name;
+      EXPECT_EQ(json[part]["fields"][0]["shape"], expected.shape) << name;
+      EXPECT_EQ(json[part]["fields"].back()["name"], "label") << name;
+    }
+    EXPECT_NEAR(train["fields"][0]["largest"].get<double>(), expected.largest, 1e-6) << name;
+    EXPECT_NEAR(train["fields"].back()["mean"].get<double>(), expected.meanLabel, 1e-6) << name;
+    const Outcome told = colla("data info " + name);
+    EXPECT_EQ(told.exitCode, 0) << name;
+    EXPECT_THAT(told.out, AllOf(HasSubstr(fmt::format(": {} samples of ", expected.train)),
+                                HasSubstr(fmt::format(": {} samples of ", expected.test)),
+                                HasSubstr(fmt::format("({} classes)", expected.classes))));
+  };
+
+  constexpr int kPixels = 3 * 32 * 32;
+  const std::string dark(kPixels, 51);
+  const std::string light(kPixels, static_cast<char>(204));
+  add("cifar/data_batch_1.bin", '\x03' + dark + '\x09' + light);
+  add("cifar/data_batch_2.bin", '\x06' + dark);
+  add("cifar/test_batch.bin", '\x01' + dark);
+  const Expected cifar = {3, 1, 10, {3, 32, 32}, 0.8, 6};
+  check("cifar", cifar);
+  check("cifar10:cifar", cifar);
+
+  const auto batchOf = [](const std::vector<int>& labels, const std::string& images) {
+    return data::pickleOf(
+        {{"labels", data::pickledList(labels)},
+         {"data", data::pickledArray(static_cast<int>(labels.size()), kPixels, images)}});
+  };
+  add("pickled/data_batch_1", batchOf({3, 9}, dark + light));
+  add("pickled/data_batch_2", batchOf({6}, dark));
+  add("pickled/test_batch", batchOf({1}, light));
+  check("pickled", cifar);
+  check("cifar10:pickled", cifar);
+
+  add("mnist/train-images-idx3-ubyte", data::idx({2, 2, 3}, std::string(12, 102)));
+  add("mnist/train-labels-idx1-ubyte", data::idx({2}, "\x03\x04"));
+  add("mnist/t10k-images-idx3-ubyte.gz", data::gzip(data::idx({1, 2, 3}, dark.substr(0, 6))));
+  add("mnist/t10k-labels-idx1-ubyte.gz", data::gzip(data::idx({1}, "\x09")));
+  check("mnist", {2, 1, 10, {1, 2, 3}, 0.4, 3.5});
+  check("mnist:mnist", {2, 1, 10, {1, 2, 3}, 0.4, 3.5});
+
+  add("heart", "+1 1:0.5 7:2\n-1 3:1\n-1\n+1 2:1\n");
+  add("heart.t", "-1 5:1\n+1 9:1\n");
+  check("libsvm:heart", {4, 2, 2, {-1}, 6, 0.5});
+  // Of one file, every fifth is for the test.
+  add("one", "3 1:1\n3 1:1\n5 1:1\n5 1:1\n3 1:1\n5 4:1\n");
+  check("libsvm:one", {5, 1, 2, {-1}, 3, 0.6});
+
+  const auto recordsOf = [](const std::string& path, const std::vector<int>& labels) {
+    auto writer = data::RecordWriter::create(path);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    for (const int label : labels) {
+      const std::string example = data::exampleOf(
+          {{"image/encoded", {.bytes = {data::pngOf(data::plain({4, 5}, 153, 0, 0))}}},
+           {"image/class/label", {.integers = {label}}}});
+      ASSERT_TRUE(writer->append(std::as_bytes(std::span(example))).ok());
+    }
+    ASSERT_TRUE(writer->close().ok());
+  };
+  std::filesystem::create_directory(folder_.path() + "/records");
+  recordsOf(folder_.path() + "/records/train-00000-of-00001", {0, 2, 1, 1});
+  recordsOf(folder_.path() + "/records/validation-00000-of-00001", {2, 0});
+  check("tfrecord:records", {4, 2, 3, {3, 4, 5}, 0.6, 1});
+
+  for (const char* name :
+       {"train/cat/1.png", "train/dog/1.png", "train/dog/2.png", "val/cat/1.png"}) {
+    add("pictures/" + std::string(name), data::pngOf(data::plain({6, 7}, 204, 0, 0)));
+  }
+  check("pictures", {3, 1, 2, {3, 6, 7}, 0.8, 2.0 / 3});
+  check("images:pictures", {3, 1, 2, {3, 6, 7}, 0.8, 2.0 / 3});
+}
+
 // Contract: one line on standard error; 2 for usage, 1 for what is wrong with the data.
 TEST_F(DataCommandsTest, ErrorsAreOneLine) {
   const auto check = [this](const std::string& arguments, int exitCode, const std::string& text) {
@@ -78,6 +178,10 @@ TEST_F(DataCommandsTest, ErrorsAreOneLine) {
   folder_.write("empty.txt", "\n");
   check("data vocab empty.txt --out v.txt", 1, "empty.txt has no words");
   check("data vocab empty.txt --out v.txt --min-count 0", 2, "--min-count");
+  std::filesystem::create_directory(folder_.path() + "/texts");
+  folder_.write("texts/train1.txt", "a b\n");
+  folder_.write("texts/train2.txt", "");
+  check("data vocab texts --out v.txt", 1, "texts/train2.txt: the file is empty");
   folder_.write("text.txt", "a b\n");
   check("data vocab text.txt --out none/v.txt", 1, "cannot write none/v.txt");
   check("data captions --images . --out o", 2, "--annotations is required");

@@ -70,6 +70,15 @@ TEST(DecodeTest, PngOfOtherKinds) {
   EXPECT_THAT(solid->planes, Each(200));
 }
 
+// Contract: a colour is the same in 8 and in 16 bits, where a file does not say what they mean.
+TEST(DecodeTest, PngOf16BitsHasTheColoursOf8) {
+  const Image original = noise({13, 29});
+  const auto image = decode(deepPngOf(original));
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_EQ(image->size, original.size);
+  EXPECT_EQ(image->planes, original.planes);
+}
+
 TEST(DecodeTest, Jpeg) {
   for (const bool progressive : {false, true}) {
     const auto image = decode(jpegOf(quarters(), {.progressive = progressive}));

@@ -6,9 +6,12 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <new>
+#include <stdexcept>
 #include <thread>
 
 #include "colla/array_dataset.h"
+#include "colla/error.h"
 
 namespace colla::data {
 namespace {
@@ -173,6 +176,34 @@ TEST_P(LoaderTest, ErrorsComeInTheirPlaceAndStay) {
     EXPECT_THAT(toString(batch.status()),
                 AllOf(HasSubstr("step 5, slice 1"), HasSubstr("file.bin: record 17 is damaged")));
   }
+}
+
+// Contract: what a program's own data set throws, in whichever thread, is an error in its place.
+TEST_P(LoaderTest, WhatADataSetThrowsIsAnError) {
+  const auto errorOf = [](const std::function<void()>& raise) {
+    const auto dataset = std::make_shared<ProbeDataset>(100);
+    dataset->slow = [&](std::span<const std::int64_t> indices) {
+      if (std::ranges::count(indices, 57) > 0) raise();
+    };
+    const Order order = *Order::create({100, 10, 2, 1, false});
+    const auto loader =
+        makeLoader(dataset, order, {.slices = {0, 2}, .threads = GetParam(), .ahead = 16});
+    // The twelfth batch throws, in a thread where there are some.
+    EXPECT_TRUE(GetParam() == 0 || waitFor([&] { return dataset->started >= 12; }));
+    for (int i = 0; i < 11; ++i) EXPECT_TRUE(loader->next().ok());
+    const Status status = loader->next().status();
+    EXPECT_EQ(toString(loader->next().status()), toString(status));
+    return status;
+  };
+  const Status own = errorOf([] { throw Error(StatusCode::kIo, "shard 3 is gone"); });
+  EXPECT_EQ(own.code(), StatusCode::kIo);
+  EXPECT_EQ(own.message(), "data of step 5, slice 1: shard 3 is gone");
+  const Status standard = errorOf([] { throw std::runtime_error("no column \"age\"\nframe #0"); });
+  EXPECT_EQ(standard.code(), StatusCode::kInternal);
+  EXPECT_EQ(standard.message(), "data of step 5, slice 1: no column \"age\"");
+  EXPECT_EQ(errorOf([] { throw std::bad_alloc(); }).code(), StatusCode::kNoMemory);
+  EXPECT_THAT(toString(errorOf([] { throw 7; })),
+              AllOf(HasSubstr("step 5, slice 1"), HasSubstr("no std::exception")));
 }
 
 TEST_P(LoaderTest, EndsWithoutReadingOn) {

@@ -93,5 +93,30 @@ std::string greyPngOf(const Image& image) {
 std::string transparentPngOf(const Image& image, int alpha) {
   return writePng(image, PNG_FORMAT_RGBA, interleaved(image, 3, alpha));
 }
+std::string deepPngOf(const Image& image) {
+  std::vector<std::uint8_t> pixels;
+  // 255 of 255 are 65535 of 65535: both bytes are the same.
+  for (const std::uint8_t value : interleaved(image, 3)) pixels.insert(pixels.end(), 2, value);
+  std::string file;
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(png);
+  png_set_write_fn(
+      png, &file,
+      [](png_structp to, png_bytep bytes, std::size_t size) {
+        static_cast<std::string*>(png_get_io_ptr(to))
+            ->append(reinterpret_cast<const char*>(bytes), size);
+      },
+      [](png_structp) {});
+  png_set_IHDR(png, info, static_cast<png_uint_32>(image.size.width),
+               static_cast<png_uint_32>(image.size.height), 16, PNG_COLOR_TYPE_RGB,
+               PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_write_info(png, info);
+  for (std::int64_t y = 0; y < image.size.height; ++y) {
+    png_write_row(png, pixels.data() + y * image.size.width * 6);
+  }
+  png_write_end(png, info);
+  png_destroy_write_struct(&png, &info);
+  return file;
+}
 
 }  // namespace colla::data

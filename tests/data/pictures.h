@@ -21,5 +21,7 @@ std::string pngOf(const Image& image);
 // PNG with one channel (the image's first) or with an alpha channel of that value.
 std::string greyPngOf(const Image& image);
 std::string transparentPngOf(const Image& image, int alpha);
+// PNG with 16 bits for each colour, and no word on what they mean (neither gAMA nor sRGB).
+std::string deepPngOf(const Image& image);
 
 }  // namespace colla::data

@@ -111,6 +111,24 @@ TEST_F(TextTest, CutsOneFile) {
   EXPECT_EQ(std::ranges::count(test[0].as<std::int64_t>(), 4), 0);
 }
 
+// Contract: a text in one line (as text8 is) is for training, and has no test part: that is no
+// error.
+TEST_F(TextTest, OneLongLineHasNoTestPart) {
+  const std::string file = folder_.write("book.txt", "a b a b a b a b a b a b\n");
+  folder_.write("vocab.txt", special_ + "a\nb\n");
+  EXPECT_EQ(opened("text:" + file, Part::kTrain, ofLength(4))->size(), 3);
+  const auto test = openDataset("text:" + file, Part::kTest, ofLength(4));
+  EXPECT_EQ(test.status().code(), StatusCode::kNotFound) << test.status();
+  EXPECT_THAT(toString(test.status()),
+              AllOf(HasSubstr(file), HasSubstr("begin in its last tenth have 0 words"),
+                    HasSubstr("one sample takes 4")));
+  // A folder says itself what is for the test.
+  folder_.write("train.txt", "a b a b a b\n");
+  folder_.write("test.txt", "a\n");
+  EXPECT_EQ(openDataset(folder_.path(), Part::kTest, ofLength(4)).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
 TEST_F(TextTest, SaysWhatIsMissing) {
   EXPECT_THAT(refusal("text:" + folder_.path()),
               AllOf(HasSubstr("not found"), HasSubstr("no .txt file with \"train\"")));
@@ -129,6 +147,9 @@ TEST_F(TextTest, SaysWhatIsMissing) {
   // Among several, too.
   folder_.write("train2.txt", std::string(100, 'a') + std::string(50, '\n'));
   EXPECT_THAT(refusal(folder_.path(), Part::kTrain, ofLength(1)),
+              HasSubstr(file + ": the file is empty"));
+  WordCounter counter;
+  EXPECT_THAT(toString(countWords(folder_.path(), counter, {})),
               HasSubstr(file + ": the file is empty"));
 }
 

@@ -3,13 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
+#include <cmath>
+#include <tuple>
 
-#include "checkpoint/tensor_file.h"
 #include "colla/error.h"
 #include "models/entries.h"
 #include "models/predicts.h"
-#include "train/tensors.h"
+#include "models/weights_file.h"
 
 namespace colla::models {
 namespace {
@@ -134,6 +134,40 @@ TEST(ImageModelsTest, GradientsAreThoseOfPlainKernels) {
   }
 }
 
+// Contract: a slice of one image trains, also where its last maps are single pixels, as in Keras:
+// of one value per channel BatchNorm leaves the shift, and the variance that it keeps is that of 0.
+TEST(ImageModelsTest, OneImageIsEnough) {
+  for (const auto& [name, size, last] : {std::tuple{"resnet50v2", 32, "post"},
+                                         std::tuple{"inceptionv3", 75, "mixed10.branch1x1.bn"}}) {
+    torch::manual_seed(1);
+    const auto model = make(name, imagesOf(size, 5), {{"input", fmt::format("{0}x{0}", size)}});
+    auto parameters = model->module().named_parameters();
+    {
+      const torch::NoGradGuard noGrad;
+      parameters[fmt::format("{}.bias", last)].fill_(0.25);
+    }
+    const Output output =
+        model->compute({torch::rand({1, 3, size, size}), torch::tensor({3}, torch::kInt64)});
+    output.loss.backward();
+    EXPECT_TRUE(std::isfinite(output.loss.item<double>())) << name;
+    for (const auto& item : parameters) {
+      ASSERT_TRUE(item.value().grad().defined()) << name << " " << item.key();
+      EXPECT_TRUE(torch::isfinite(item.value().grad()).all().item<bool>()) << item.key();
+    }
+    for (const auto& item : model->module().named_buffers()) {
+      EXPECT_TRUE(torch::isfinite(item.value()).all().item<bool>()) << name << " " << item.key();
+    }
+    const auto buffers = model->module().named_buffers();
+    const torch::Tensor variance = buffers[fmt::format("{}.running_var", last)];
+    EXPECT_TRUE(torch::allclose(variance, torch::full_like(variance, 0.99))) << name;
+    const torch::Tensor mean = buffers[fmt::format("{}.running_mean", last)];
+    EXPECT_GT(mean.abs().max().item<double>(), 0) << name;
+    // The dense layer sees the shift, and so has this gradient whatever the image was.
+    const torch::Tensor fc = parameters["fc.weight"].grad()[0].abs().narrow(0, 0, 320);
+    EXPECT_TRUE(torch::allclose(fc, 0.25 * parameters["fc.bias"].grad()[0].abs())) << name;
+  }
+}
+
 TEST(ImageModelsTest, PredictProbabilitiesOrLogits) {
   torch::manual_seed(1);
   const Values input = {{"input", "32x32"}};
@@ -151,32 +185,11 @@ TEST(ImageModelsTest, PredictProbabilitiesOrLogits) {
   EXPECT_TRUE(torch::equal(numbers(columns, 0), numbers(others, 1).argmax(1)));
 }
 
-class WeightsTest : public ::testing::Test {
- protected:
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-  // All of the module's tensors.
-  std::string save(Model& model) {
-    std::filesystem::create_directories(directory_);
-    std::vector<checkpoint::TensorView> views;
-    const auto add = [&](const auto& tensors) {
-      for (const auto& item : tensors) {
-        const Buffer memory = train::memoryOf(item.value(), item.key());
-        views.push_back({item.key(), memory.type(), item.value().sizes().vec(), memory.bytes()});
-      }
-    };
-    add(model.module().named_parameters());
-    add(model.module().named_buffers());
-    EXPECT_TRUE(checkpoint::writeTensorFile(directory_, "w.safetensors", views).ok());
-    return directory_ + "/w.safetensors";
-  }
-  std::string directory_ =
-      ::testing::TempDir() + fmt::format("colla-weights-{}", static_cast<long>(getpid()));
-};
-
-TEST_F(WeightsTest, AreReadFromAFile) {
+TEST(WeightsTest, AreReadFromAFile) {
+  const Scratch folder;
   torch::manual_seed(1);
   const auto first = make("resnet50v2", imagesOf(32, 5), {{"input", "32x32"}});
-  const std::string file = save(*first);
+  const std::string file = saveWeights(folder, *first);
   const torch::Tensor images = torch::rand({3, 3, 32, 32});
   const Values values = {{"input", "32x32"}, {"weights", file}};
   torch::manual_seed(2);
@@ -205,7 +218,7 @@ TEST_F(WeightsTest, AreReadFromAFile) {
   EXPECT_THAT(refused("inceptionv3", 5), HasSubstr("the checkpoint has no \"conv1.conv.weight\""));
 }
 
-TEST_F(WeightsTest, AMissingOrDamagedFileIsNamedAtOnce) {
+TEST(WeightsTest, AMissingOrDamagedFileIsNamedAtOnce) {
   const auto with = [](const std::string& file) {
     return refusal("resnet50v2", imagesOf(128, 5), {{"weights", file}});
   };

@@ -95,7 +95,7 @@ TEST(ModelsTest, ImagesAreAugmentedWhereTheFlagSaysSo) {
     EXPECT_FALSE(valueOrThrow(readOptions(entryOf(name), values)).augment) << name;
     values["augment"] = "true";
     EXPECT_TRUE(valueOrThrow(readOptions(entryOf(name), values)).augment) << name;
-    values["augment"] = "1";
+    values["augment"] = std::string("1");
     EXPECT_THAT(readOptions(entryOf(name), values).status().message(),
                 HasSubstr("--augment is \"1\", but takes true, false"));
   }

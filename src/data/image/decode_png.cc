@@ -24,6 +24,9 @@ Result<Image> decodePng(std::span<const std::byte> file, std::int64_t maxPixels)
   png.version = PNG_IMAGE_VERSION;
   const std::unique_ptr<png_image, Free> guard(&png);
   if (png_image_begin_read_from_memory(&png, file.data(), file.size()) == 0) return refused(png);
+  // Unless it is told, libpng takes 16 bits for linear and those of 8 for sRGB; writers use both
+  // for the same colours.
+  png.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
 
   Image image;
   image.size = {png.height, png.width};

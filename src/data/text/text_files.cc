@@ -49,11 +49,16 @@ struct Numbered {
   std::int64_t unknown = 0;
 };
 
+Status checkNotEmpty(const LineFile& file, const std::string& path) {
+  if (file.size() > 0) return {};
+  return {StatusCode::kIo, fmt::format("{}: the file is empty", path)};
+}
+
 // Lines that begin in [begin, end) of the file's size, in tenths.
 Status addFile(const std::string& path, const Vocabulary& vocabulary, std::int64_t begin,
                std::int64_t end, Numbered& text) {
   COLLA_TRY_ASSIGN(LineFile file, LineFile::open(path));
-  if (file.size() == 0) return {StatusCode::kIo, fmt::format("{}: the file is empty", path)};
+  COLLA_TRY(checkNotEmpty(file, path));
   const std::int64_t from = file.size() / 10 * begin;
   const std::int64_t to = end == 10 ? file.size() : file.size() / 10 * end;
   while (true) {
@@ -86,6 +91,15 @@ Result<std::shared_ptr<const Dataset>> openText(const std::string& path, Part pa
     const std::int64_t end = one && part == Part::kTrain ? 9 : 10;
     COLLA_TRY(addFile(file, vocabulary, begin, end, text));
   }
+  // A text in few lines, or in one, has none that begin so late.
+  const std::int64_t length = options.length == 0 ? kDefaultTextLength : options.length;
+  if (one && part == Part::kTest && std::ssize(text.words) <= length) {
+    return {StatusCode::kNotFound,
+            fmt::format(
+                "{}: the lines that begin in its last tenth have {} words, and one sample "
+                "takes {} and the word after them; a folder with train.txt and test.txt has both",
+                path, text.words.size(), length)};
+  }
   const double words = std::max<double>(1, static_cast<double>(text.words.size()));
   std::string title =
       fmt::format("{} part of {} ({:.1f} % of its words are not in the vocabulary)", toString(part),
@@ -99,6 +113,7 @@ Status countWords(const std::string& path, WordCounter& counter, const TextProgr
   std::vector<LineFile> open;
   for (const std::string& file : files) {
     COLLA_TRY_ASSIGN(LineFile opened, LineFile::open(file));
+    COLLA_TRY(checkNotEmpty(opened, file));
     all += opened.size();
     open.push_back(std::move(opened));
   }

@@ -16,9 +16,10 @@ namespace colla::data {
 bool looksLikeText(const std::string& folder);
 
 // `part` of the text in `path`: a folder with such files, or one file alone, of which the lines
-// that begin in the last tenth are for the test. Words are those of forEachWord(); each line that
-// has some ends with </s>. They are numbered by the file that `options` name, else by vocab.txt in
-// the same folder. Samples are those of textDataset().
+// that begin in the last tenth are for the test; kNotFound where these are shorter than a sample.
+// Words are those of forEachWord(); each line that has some ends with </s>. They are numbered by
+// the file that `options` name, else by vocab.txt in the same folder. Samples are those of
+// textDataset().
 Result<std::shared_ptr<const Dataset>> openText(const std::string& path, Part part,
                                                 const ReadOptions& options);
 
