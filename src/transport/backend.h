@@ -26,9 +26,10 @@ class Backend {
     std::unique_ptr<Stream> stream;
     Status status;
   };
-  // A stream to wait for: for bytes to read, and for room to write where `write` says so.
+  // A stream to wait for: for bytes to read, for room to write, or for either.
   struct Watch {
     Stream* stream;
+    bool read;
     bool write;
     bool ready;  // Set by sleep(); a false alarm does no harm.
   };

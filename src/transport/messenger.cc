@@ -119,7 +119,7 @@ void Messenger::post(Direction direction, int peer, const Envelope& envelope, st
     l.push();
   }
   takeAborts();
-  unwatched_ |= l.wantsWrite();
+  unwatched_ |= l.wantsWrite() || l.canGoOn();
   const std::uint64_t own = request.done() ? 1 : 0;
   wakeOthers(/*finished=*/context_.finished - before > own);
 }
@@ -271,7 +271,10 @@ void Messenger::takeAborts() {
     const LinkContext::Abort abort = std::move(context_.aborts.back());
     context_.aborts.pop_back();
     if (!context_.broken.try_emplace(abort.group, abort.why).second) continue;
-    for (PeerLink* l : used_) l->breakGroup(abort.group, abort.why);
+    for (PeerLink* l : used_) {
+      l->breakGroup(abort.group, abort.why);
+      unwatched_ |= l->canGoOn();
+    }
   }
 }
 
@@ -303,9 +306,15 @@ void Messenger::sleep(Deadline until) {
       until = until.earlier(Deadline::after(kEndingPause));
       setMoving(*l);
     }
+    if (l->canGoOn()) {
+      until = Deadline::at(TimePoint::min());
+      setMoving(*l);
+    }
     for (std::size_t c = 0; c < l->connections(); ++c) {
-      if (!l->open(c)) continue;
-      watches_.push_back({&l->stream(c), l->wantsWrite(c), false});
+      const bool read = l->wantsRead(c);
+      const bool write = l->wantsWrite(c);
+      if (!l->open(c) || !(read || write)) continue;
+      watches_.push_back({&l->stream(c), read, write, false});
       watched_.push_back(l);
     }
   }

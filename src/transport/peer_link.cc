@@ -102,12 +102,9 @@ void PeerLink::end(Request& request, Status status) {
       if (c.filling != &request) continue;
       // The rest comes into a copy, for another receive of the same message.
       c.filling = nullptr;
-      if (newMessage(c.arriving, c.reader.frame(), request.size_).ok()) {
-        std::copy_n(request.data_, c.reader.arrived(), c.arriving.front().data.begin());
-        c.reader.into(c.arriving.front().data.data());
-      } else {
-        c.reader.skip();
-      }
+      newMessage(c.arriving, c.reader.frame(), request.size_);
+      std::copy_n(request.data_, c.reader.arrived(), c.arriving.front().data.begin());
+      c.reader.into(c.arriving.front().data.data());
     }
   } else if (request.list_ == &parting_) {
     for (Connection& c : connections_) {
@@ -173,6 +170,7 @@ bool PeerLink::pump() {
 // may arrive after the end of the first: it is lost once all have ended, those included that have
 // not been taken yet.
 Status PeerLink::exchange(bool& progress) {
+  const bool wasHeld = std::exchange(held_, false);
   for (Connection& c : connections_) {
     if (c.ended) continue;
     const Status status = readFrom(c, progress);
@@ -187,7 +185,9 @@ Status PeerLink::exchange(bool& progress) {
     if (c.ended) continue;
     const Status status = writeTo(i, progress);
     if (status.code() == StatusCode::kPeerLost) {
-      // It may have said why, or have sent its last messages before.
+      // It may have said why, or have sent its last messages before: of a peer that is gone, no
+      // more is left than a stream holds.
+      c.ended = true;
       for (bool more = true; more && readFrom(c, more = false).ok();) {
       }
       endConnection(c, status);
@@ -195,6 +195,8 @@ Status PeerLink::exchange(bool& progress) {
       return status;
     }
   }
+  // Until this side has read what it left in the other connections, they can't end.
+  if (ending() && (wasHeld || held_)) endingUntil_ = Deadline::after(kLastParts);
   const bool over = connections_.size() == context_.connections &&
                     std::ranges::all_of(connections_, &Connection::ended);
   return ending() && (over || endingUntil_.expired()) ? ending_ : Status();

@@ -19,6 +19,10 @@ constexpr std::size_t kTableLimit = 64 << 10;  // Entries that a peer can make t
 
 Status PeerLink::readFrom(Connection& connection, bool& progress) {
   for (int frames = 0; frames < kFramesPerPump;) {
+    if (full() && !connection.reader.inBody() && !connection.ended) {
+      held_ = true;
+      return {};
+    }
     const std::size_t before = connection.reader.arrived();
     COLLA_TRY_ASSIGN(const auto event, connection.reader.next(*connection.stream));
     switch (event) {
@@ -56,7 +60,7 @@ Status PeerLink::onHeader(Connection& connection) {
       if (!broken) onRefuse(frame);
       return {};
     case FrameKind::kAbort:
-      COLLA_TRY(newMessage(connection.arriving, frame, frame.length));
+      newMessage(connection.arriving, frame, frame.length);
       connection.reader.into(connection.arriving.front().data.data());
       return {};
   }
@@ -71,7 +75,7 @@ Status PeerLink::onData(Connection& connection, const Frame& frame) {
     connection.filling = r;
     connection.reader.into(r->data_);
   } else {
-    COLLA_TRY(newMessage(connection.arriving, frame, frame.length));
+    newMessage(connection.arriving, frame, frame.length);
     connection.reader.into(connection.arriving.front().data.data());
   }
   return {};
@@ -111,7 +115,7 @@ Status PeerLink::onAnnounce(const Frame& frame) {
       unexpected_, [&](const Message& m) { return sameMessage(m.envelope, frame.envelope); });
   if (known != unexpected_.end()) drop(known);  // A send that was withdrawn and comes again.
   std::list<Message> message;
-  COLLA_TRY(newMessage(message, frame, 0));
+  newMessage(message, frame, 0);
   store(message);
   return {};
 }
@@ -257,11 +261,7 @@ Request* PeerLink::find(const RequestList& list, const Envelope& envelope) {
   return r;
 }
 
-Status PeerLink::newMessage(std::list<Message>& into, const Frame& frame, std::size_t bytes) {
-  if (unexpectedBytes_ + bytes + kMessageCost > context_.unexpectedLimit) {
-    return {StatusCode::kRefused, fmt::format("it sent more than {} MiB that nobody asked for",
-                                              context_.unexpectedLimit >> 20)};
-  }
+void PeerLink::newMessage(std::list<Message>& into, const Frame& frame, std::size_t bytes) {
   if (spare_.empty()) spare_.emplace_back();
   into.splice(into.end(), spare_, spare_.begin());
   Message& message = into.back();
@@ -269,7 +269,6 @@ Status PeerLink::newMessage(std::list<Message>& into, const Frame& frame, std::s
   message.total = frame.total;
   message.data.resize(bytes);
   unexpectedBytes_ += bytes + kMessageCost;
-  return {};
 }
 
 void PeerLink::store(std::list<Message>& message) {

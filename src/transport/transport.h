@@ -115,6 +115,7 @@ class Transport {
   // ends both requests with kMismatch. A message of up to 64 KiB is done once it has been handed
   // over, seen by the receiver or not: a mismatch found after that ends the sender's other
   // requests of that group and sequence; where there are none, telling it is up to the receiver.
+  // Nothing is handed over to a peer that has 256 MiB of such messages and asks for none of them.
   virtual void send(int peer, const Envelope& envelope, std::span<const std::byte> data,
                     Request& request) = 0;
   virtual void recv(int peer, const Envelope& envelope, std::span<std::byte> data,

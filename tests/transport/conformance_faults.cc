@@ -2,6 +2,7 @@
 // names the peer.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <latch>
 
 #include "transport/conformance.h"
@@ -280,6 +281,47 @@ TEST_P(TransportConformance, FailureWithdrawsTheRest) {
   EXPECT_EQ(status.peer(), 2);
   ASSERT_TRUE(fromOne.done());
   EXPECT_EQ(fromOne.status().code(), StatusCode::kCancelled);
+}
+
+// Peer 0 waits for peer 2 while peer 1 runs ahead, further than anybody keeps messages for: that
+// one waits in turn, and then all of its messages come, also after it has left.
+TEST_P(TransportConformance, APeerThatRunsAheadIsHeldUp) {
+  constexpr std::uint32_t kKept = (256 << 20) / (kEagerLimit + 128);  // Each costs some bytes.
+  constexpr std::uint32_t kCount = kKept + 400;  // More than the streams hold as well.
+  start(3);
+  greet(1, 0);
+  greet(2, 0);
+  std::atomic<std::uint32_t> handed = 0;
+  run([&](int self) {
+    Bytes data(kEagerLimit);
+    // Time enough for peer 0 to see what peer 1 has for it.
+    const auto roundTrips = [&](int other) {
+      for (std::uint32_t i = 0; i < 100; ++i) {
+        ASSERT_EQ(toString(send(peer(self), other, envelope(1, i), data)), "ok");
+        ASSERT_EQ(toString(recv(peer(self), other, envelope(1, i), data)), "ok");
+      }
+    };
+    if (self == 0) {
+      roundTrips(2);
+      for (std::uint32_t i = 0; i < kCount; ++i) {
+        ASSERT_EQ(toString(recv(peer(0), 1, envelope(2, i), data)), "ok") << i;
+        ASSERT_EQ(data.front(), static_cast<std::byte>(i)) << i;
+      }
+      EXPECT_EQ(recv(peer(0), 1, envelope(2, kCount), data).code(), StatusCode::kPeerLost);
+    } else if (self == 1) {
+      for (std::uint32_t i = 0; i < kCount; ++i, handed = i) {
+        data.front() = static_cast<std::byte>(i);
+        const Status status = send(peer(1), 0, envelope(2, i), data);
+        EXPECT_EQ(toString(status), "ok") << i;
+        if (!status.ok()) break;
+      }
+      handed = kCount;
+      leave(1);
+    } else {
+      while (handed < kKept) std::this_thread::yield();
+      roundTrips(0);
+    }
+  });
 }
 
 TEST_P(TransportConformance, LastWordsAreHeard) {

@@ -227,14 +227,14 @@ void ShmBackend::flush(Link& link) {
 void ShmBackend::sleep(std::span<Watch> watches, Deadline until) {
   const auto news = [&] {
     return wakes_.load() != wakesSeen_ || std::ranges::any_of(watches, [](const Watch& watch) {
-             return static_cast<RingStream*>(watch.stream)->ready(watch.write);
+             return static_cast<RingStream*>(watch.stream)->ready(watch.read, watch.write);
            });
   };
   ownBell().wait(news, std::min<std::chrono::nanoseconds>(options_.spin.here(), until.remaining()),
                  until.remaining(slice_.load()));
   wakesSeen_ = wakes_.load();
   for (Watch& watch : watches) {
-    watch.ready = static_cast<RingStream*>(watch.stream)->ready(watch.write);
+    watch.ready = static_cast<RingStream*>(watch.stream)->ready(watch.read, watch.write);
   }
 }
 

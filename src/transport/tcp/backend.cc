@@ -133,8 +133,8 @@ void TcpBackend::sleep(std::span<Watch> watches, Deadline until) {
   polled_.clear();
   polled_.push_back({waker_.get(), POLLIN, 0});
   for (const Watch& watch : watches) {
-    polled_.push_back(
-        {watch.stream->fd(), static_cast<short>(POLLIN | (watch.write ? POLLOUT : 0)), 0});
+    const int events = (watch.read ? POLLIN : 0) | (watch.write ? POLLOUT : 0);
+    polled_.push_back({watch.stream->fd(), static_cast<short>(events), 0});
   }
   {
     const MutexLock lock(mutex_);
