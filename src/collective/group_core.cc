@@ -173,9 +173,16 @@ void GroupCore::warnOnce(const std::string& text) {
 }
 
 std::uint32_t GroupCore::nextMessage(bool outgoing, int peer, std::uint32_t tag) {
-  const std::uint64_t key = (static_cast<std::uint64_t>(peer) << 32) | tag;
   const std::lock_guard lock(mutex_);
-  return messages_[{key, outgoing}]++;
+  return messages_[{outgoing, peer, tag}]++;
+}
+
+bool GroupCore::giveBackMessage(bool outgoing, int peer, std::uint32_t tag, std::uint32_t number) {
+  const std::lock_guard lock(mutex_);
+  std::uint32_t& next = messages_[{outgoing, peer, tag}];
+  if (next != number + 1) return false;
+  next = number;
+  return true;
 }
 
 std::uint32_t GroupCore::nextSubgroup(const std::vector<int>& members) {

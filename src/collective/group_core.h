@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -113,6 +114,9 @@ class GroupCore {
 
   // The next number of a message to (or from) `peer` with `tag`.
   std::uint32_t nextMessage(bool outgoing, int peer, std::uint32_t tag);
+  // Nothing has come of message `number`: the next one gets it. False when another has the one
+  // after.
+  bool giveBackMessage(bool outgoing, int peer, std::uint32_t tag, std::uint32_t number);
   // The id of the next subgroup of `members`, the same on every one of them.
   std::uint32_t nextSubgroup(const std::vector<int>& members);
 
@@ -144,7 +148,7 @@ class GroupCore {
   bool closing_ = false;
   std::set<std::string> warnings_;
   std::thread progress_;
-  std::map<std::pair<std::uint64_t, bool>, std::uint32_t> messages_;
+  std::map<std::tuple<bool, int, std::uint32_t>, std::uint32_t> messages_;  // Outgoing, peer, tag.
   std::map<std::vector<int>, std::uint32_t> subgroups_;
 };
 

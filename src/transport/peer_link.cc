@@ -72,6 +72,14 @@ void PeerLink::recv(Request& request) {
     if (small) return finish(request, {});
   }
   if (lost()) return finish(request, lost_);
+  if (cameLate(request.envelope_)) {
+    return finish(request,
+                  {StatusCode::kCancelled,
+                   fmt::format("a message of {} bytes from {} came when nobody waited for it "
+                               "any more: it is lost",
+                               request.size_, name_),
+                   peer_});
+  }
 
   receives_.pushBack(request);
   if (request.size_ <= kEagerLimit || !connected()) return;
@@ -117,6 +125,15 @@ void PeerLink::end(Request& request, Status status) {
   finish(request, std::move(status));
 }
 
+bool PeerLink::cameLate(const Envelope& envelope) {
+  if (std::erase_if(late_, [&](const Envelope& e) { return sameMessage(e, envelope); }) > 0) {
+    return true;
+  }
+  return std::ranges::any_of(withdrawn_, [&](const Withdrawn& w) {
+    return sameMessage(w.envelope, envelope) && w.missing < w.total;
+  });
+}
+
 void PeerLink::breakGroup(std::uint32_t group, const Status& why) {
   forEachRequest([&](Request& r) {
     if (r.envelope_.group == group) end(r, why);
@@ -138,6 +155,7 @@ void PeerLink::fail(Status status) {
   forEachRequest([&](Request& r) { finish(r, lost_); });
   readies_.clear();
   withdrawn_.clear();
+  late_.clear();
 }
 
 void PeerLink::sendAbort(std::uint32_t group, std::span<const std::byte> why) {
@@ -250,6 +268,7 @@ bool PeerLink::fillBatch(std::size_t index) {
   while (index == 0 && !small_.empty() && c.writer.bytes() < kBatchBytes) {
     Request& r = *small_.first();
     c.writer.add(frameOf(FrameKind::kData, r), {r.data_, r.size_});
+    r.begun_ = true;
     batched_.pushBack(r);
   }
   for (Request* r = parting_.first(); r != nullptr; r = RequestList::next(*r)) {
@@ -262,6 +281,7 @@ bool PeerLink::fillBatch(std::size_t index) {
     c.emptying = r;
     c.emptyingBytes = frame.length;
     r->assigned_ += frame.length;
+    r->begun_ = true;
     break;
   }
   return !c.writer.empty();

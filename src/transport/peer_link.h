@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <map>
 #include <memory>
@@ -129,6 +130,9 @@ class PeerLink {
     std::uint64_t missing;
   };
 
+  // Some of it, or all, was dropped after its receive had been withdrawn.
+  bool cameLate(const Envelope& envelope);
+
   // Incoming frames (peer_link_incoming.cc).
   Status readFrom(Connection& connection, bool& progress);
   Status onHeader(Connection& connection);
@@ -198,6 +202,7 @@ class PeerLink {
   bool held_ = false;             // Frames were left unread, because the link was full().
   std::vector<Message> readies_;  // Of the peer, for sends that are yet to be posted.
   std::vector<Withdrawn> withdrawn_;
+  std::deque<Envelope> late_;  // The last of those that have come and were dropped.
 };
 
 }  // namespace colla::transport

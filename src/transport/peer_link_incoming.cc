@@ -13,6 +13,7 @@ namespace {
 constexpr int kFramesPerPump = 32;
 constexpr std::size_t kMessageCost = 128;  // Of keeping a message, beyond its bytes.
 constexpr std::size_t kSpareMessages = 4;
+constexpr std::size_t kLateMessages = 256;
 constexpr std::size_t kTableLimit = 64 << 10;  // Entries that a peer can make this side keep.
 
 }  // namespace
@@ -92,6 +93,8 @@ Status PeerLink::onPart(Connection& connection, const Frame& frame) {
     gone->missing -= frame.length;
     if (gone->missing > 0) return {};
     withdrawn_.erase(gone);
+    late_.push_back(frame.envelope);
+    if (late_.size() > kLateMessages) late_.pop_front();
     const auto announcement = std::ranges::find_if(
         unexpected_, [&](const Message& m) { return sameMessage(m.envelope, frame.envelope); });
     if (announcement != unexpected_.end()) drop(announcement);
@@ -104,6 +107,7 @@ Status PeerLink::onPart(Connection& connection, const Frame& frame) {
   }
   if (frame.length > r->size_ - r->assigned_) return {StatusCode::kRefused, "it sent a part twice"};
   r->assigned_ += frame.length;
+  r->begun_ = true;
   connection.filling = r;
   connection.reader.into(r->data_ + frame.offset);
   return {};

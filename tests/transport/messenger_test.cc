@@ -184,6 +184,29 @@ TEST_F(MessengerTest, ASmallMessageSurvivesItsWithdrawnReceive) {
   EXPECT_TRUE(first == before);
 }
 
+// Of a large one, the parts that had come are gone with the buffer: nobody waits for the rest.
+TEST_F(MessengerTest, ALargeMessageIsLostWithItsReceive) {
+  std::vector<std::byte> data(kLarge);
+  const auto sayHalf = [&](std::size_t offset) {
+    script_->say(frame(FrameKind::kPart, 1, kLarge, offset, kLarge / 2),
+                 std::vector<std::byte>(kLarge / 2));
+  };
+  Request request;
+  Request* const requests[] = {&request};
+  messenger_.recv(0, {1, 1, 0, {}}, data, request);
+  sayHalf(0);
+  EXPECT_EQ(messenger_.wait(requests, Deadline::after(50ms)).code(), StatusCode::kTimeout);
+  EXPECT_TRUE(request.begun());
+  for (int i = 0; i < 2; ++i) {
+    const Status status = recv(1, data, 30s);
+    EXPECT_EQ(status.code(), StatusCode::kCancelled) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("it is lost"));
+    if (i == 0) sayHalf(kLarge / 2);
+    sayData(10 + i, "next");
+    EXPECT_EQ(recvText(10 + i, 4), "next");
+  }
+}
+
 TEST_F(MessengerTest, PendingRequestsAreCancelledAtTheEnd) {
   Request request;
   std::byte data{};
