@@ -1,15 +1,36 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 
 #include "transport/conformance.h"
 #include "transport/listeners.h"
 #include "transport/shm/segment.h"
 #include "transport/shm/transport.h"
+
+namespace {
+
+off_t interruptedAbove = 0;  // 0: nothing is.
+int interruptions = 0;
+
+}  // namespace
+
+// The C library's, as Linux before 6.10 does it where a signal comes again and again: what takes
+// longer than from one to the next is never done, and nothing of it stays; the rest meets one now
+// and then.
+extern "C" int posix_fallocate(int fd, off_t at, off_t bytes) {
+  static int calls = 0;
+  if (interruptedAbove > 0 && (bytes > interruptedAbove || ++calls % 2 == 0)) {
+    return ++interruptions < 1000 ? EINTR : EIO;  // Not for ever.
+  }
+  return fallocate(fd, 0, at, bytes) == 0 ? 0 : errno;
+}
 
 namespace colla::transport {
 namespace {
@@ -46,6 +67,19 @@ TEST(SegmentTest, MoreThanAFileMayHaveIsAnErrorAndNeverASignal) {
   EXPECT_EQ(large.status().code(), StatusCode::kNoMemory);
   EXPECT_THAT(std::string(large.status().message()), ::testing::HasSubstr("ulimit -f"));
   EXPECT_TRUE(fits.ok()) << fits.status();
+}
+
+// Where a profiler interrupts it all the time.
+TEST(SegmentTest, SignalsDoNotKeepItFromBeingReserved) {
+  interruptedAbove = 16 << 20;
+  interruptions = 0;
+  const auto segment = shm::Segment::create(100'000'000);
+  interruptedAbove = 0;
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  EXPECT_GT(interruptions, 0);
+  struct stat facts {};
+  ASSERT_EQ(fstat(segment->fd(), &facts), 0);
+  EXPECT_EQ(static_cast<std::size_t>(facts.st_blocks) * 512, segment->bytes().size());
 }
 
 // A peer could otherwise shrink it under us: the next access would be a SIGBUS.
