@@ -103,6 +103,20 @@ TEST(SegmentTest, AttachRefusesWhatIsNotSealedOrHasAnotherSize) {
   ASSERT_TRUE(attached.ok()) << attached.status();
   segment->bytes()[7] = std::byte{42};
   EXPECT_EQ(attached->bytes()[7], std::byte{42});
+
+  UniqueFd device(open("/dev/null", O_RDWR | O_CLOEXEC));  // Knows nothing of seals.
+  EXPECT_EQ(shm::Segment::attach(std::move(device), 0).status().code(), StatusCode::kRefused);
+}
+
+// What a segment is where the system keeps such files from being run (vm.memfd_noexec).
+TEST(SegmentTest, AttachTakesWhatTheSystemHasSealedFurther) {
+  constexpr unsigned kNoExecSeal = 8;
+  UniqueFd fd(memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal));
+  if (!fd.valid()) GTEST_SKIP() << "this kernel knows no such seal";
+  ASSERT_EQ(ftruncate(fd.get(), 4096), 0);
+  ASSERT_EQ(fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  const auto attached = shm::Segment::attach(std::move(fd), 4096);
+  EXPECT_TRUE(attached.ok()) << attached.status();
 }
 
 }  // namespace

@@ -157,8 +157,10 @@ Result<Segment> Segment::attach(UniqueFd fd, std::size_t bytes) {
   Segment segment;
   segment.fd_ = std::move(fd);
   struct stat facts {};
+  // The kernel may add seals of its own (vm.memfd_noexec).
+  const int seals = fcntl(segment.fd_.get(), F_GET_SEALS);
   if (fstat(segment.fd_.get(), &facts) != 0 || static_cast<std::size_t>(facts.st_size) != bytes ||
-      fcntl(segment.fd_.get(), F_GET_SEALS) != kSeals) {
+      seals == -1 || (seals & kSeals) != kSeals) {
     return {StatusCode::kRefused, "a peer passed a segment that is not what it says"};
   }
   COLLA_TRY(segment.map(bytes));
