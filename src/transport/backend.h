@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +27,8 @@ class Backend {
     std::unique_ptr<Stream> stream;
     Status status;
   };
+  // There is no stream to `peer`, which is called `name`.
+  static Arrival noStream(int peer, const std::string& name, const Status& why);
   // A stream to wait for: for bytes to read, for room to write, or for either.
   struct Watch {
     Stream* stream;

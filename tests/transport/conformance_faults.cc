@@ -264,6 +264,20 @@ TEST_P(TransportConformance, LostPeerEndsAllRequestsWithIt) {
   }
 }
 
+// Its process ended before anybody spoke to it.
+TEST_P(TransportConformance, APeerThatLeftBeforeAnyMessageIsLost) {
+  start(2);
+  leave(0);
+  Bytes data(8);
+  for (const bool sending : {false, true}) {
+    const Status status =
+        sending ? send(peer(1), 0, envelope(1, 1), data) : recv(peer(1), 0, envelope(1, 1), data);
+    EXPECT_EQ(status.code(), StatusCode::kPeerLost) << status;
+    EXPECT_EQ(status.peer(), 0);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 0 on host a is gone"));
+  }
+}
+
 // One wait for two peers: the loss of one of them withdraws the request with the other.
 TEST_P(TransportConformance, FailureWithdrawsTheRest) {
   start(3);

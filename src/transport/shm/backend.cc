@@ -101,7 +101,7 @@ void ShmBackend::advance(Link& link, std::vector<Arrival>& arrivals) {
   const Status status = advanceOrFail(link, arrivals);
   if (status.ok()) return;
   link.gone = true;
-  arrivals.push_back({link.peer, nullptr, status});
+  arrivals.push_back(noStream(link.peer, options_.peers[link.peer].name, status));
 }
 
 // Handshake, then both greetings.

@@ -120,12 +120,7 @@ bool TcpBackend::failed(Attempt& attempt, const Status& why, std::vector<Arrival
     return false;
   }
   const std::string& name = options_.peers[static_cast<std::size_t>(attempt.peer)].name;
-  const bool gone = why.code() == StatusCode::kPeerLost;
-  arrivals.push_back({attempt.peer, nullptr,
-                      Status(why.code(),
-                             gone ? fmt::format("{} is gone ({})", name, why.message())
-                                  : fmt::format("no connection to {}: {}", name, why.message()),
-                             attempt.peer)});
+  arrivals.push_back(noStream(attempt.peer, name, why));
   return true;
 }
 
