@@ -79,6 +79,9 @@ class GroupCore {
   void close();
   // Breaks the group, from any thread: what is under way here and elsewhere ends with `why`.
   void abort(const Status& why);
+  // The same, for a rank that can't go on between two collectives. Returns what the group is broken
+  // by: another may have failed first, told everybody, and taken along what this one lacks.
+  Status giveUp(const Status& why);
 
   int rank() const { return options_.rank; }
   int size() const { return static_cast<int>(options_.members.size()); }

@@ -98,6 +98,20 @@ TEST(MessageFaultsTest, TheOtherEndOfAMessageIsTold) {
   }
 }
 
+// One rank that can't go on alone: the others are told at once, and why.
+TEST(MemoryFaultsTest, EverybodyLearnsThatOneRankCannotMapWhatIsShared) {
+  // Of boards of 2 MiB its own fits, and one of another; of the common memory a half.
+  for (const char* operation : {"tightSubgroup", "tightCommon"}) {
+    Processes job(4, {COLLA_MEMBER, operation, "1", "6000000", "60000"},
+                  {{"COLLA_TRANSPORT", "shm"}});
+    for (int rank = 0; rank < 4; ++rank) {
+      const auto ended = job.end(rank, 10s);
+      EXPECT_EQ(ended.code, 3) << operation << ", rank " << rank << ": " << ended.said;
+      EXPECT_THAT(ended.said, AllOf(HasSubstr("the memory of rank "), HasSubstr("can't map")));
+    }
+  }
+}
+
 // Sends `bytes` to a port of this host and goes away.
 void knock(std::uint16_t port, const std::string& bytes) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

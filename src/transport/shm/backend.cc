@@ -170,9 +170,12 @@ Status ShmBackend::onGreeting(Link& link, ReceivedControl received,
                                                       .gone = &link.gone,
                                                       .memory = links_[link.peer]}),
        {}});
+  std::vector<Control> known;
   for (const auto& [address, region] : regions_) {
-    tell(link, {Control::Kind::kRegion, region.number, region.segment->bytes().size()});
+    known.push_back({Control::Kind::kRegion, region.number, region.segment->bytes().size()});
   }
+  std::ranges::sort(known, {}, &Control::region);
+  for (const Control& region : known) tell(link, region);
   return {};
 }
 
@@ -192,6 +195,7 @@ void ShmBackend::service(Link& link) {
     if (control.kind == Control::Kind::kRelease) {
       link.regions.erase(control.region);
     } else if (control.kind == Control::Kind::kRegion && (*received)->fds.size() == 1) {
+      link.newest = std::max(link.newest, control.region);
       auto segment = Segment::attach(std::move((*received)->fds[0]), control.bytes);
       if (segment.ok()) {
         link.regions[control.region] = std::make_shared<const Segment>(*std::move(segment));
@@ -311,6 +315,10 @@ Result<Mapping> ShmBackend::map(int peer, Place place, std::size_t bytes, Deadli
         return why->second.withContext(fmt::format("the memory of {}", options_.peers[peer].name));
       }
       if (link->gone) return lost(peer);
+      if (place.region <= link->newest) {
+        return {StatusCode::kCancelled,
+                fmt::format("{} has given that memory up", options_.peers[peer].name), peer};
+      }
       socket = link->socket->fd();
     }
     if (deadline.expired()) {

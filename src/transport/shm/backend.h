@@ -66,6 +66,7 @@ class ShmBackend final : public Backend, public SharedMemory {
     Segment rings;                                                    // The connector's memory.
     std::map<std::uint32_t, std::shared_ptr<const Segment>> regions;  // The peer's, by number.
     std::map<std::uint32_t, Status> refused;  // Those that could not be attached, and why.
+    std::uint32_t newest = 0;                 // They come in the order of their numbers.
     // Regions that the peer has to be told of, while its socket is full.
     std::deque<Control> outbox;
   };
