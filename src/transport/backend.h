@@ -2,7 +2,7 @@
 //
 // The higher-numbered peer of a pair connects, the lower-numbered one accepts: both post requests
 // for any message, so the one that connects always gets to know. Streams arrive through poll()
-// once the other side has proved who it is.
+// once the other side has proved who it is, and so does the news that it can't come any more.
 #pragma once
 
 #include <memory>
@@ -45,7 +45,9 @@ class Backend {
 
   // Starts to connect to a lower-numbered peer; called once for each. Does not block.
   virtual void connect(int peer) = 0;
-  // Appends what has arrived since the last call. Calls of connect() and poll() are serialised;
+  // The same for a higher-numbered peer, which is to connect, and may have done so already.
+  virtual void expect(int peer) = 0;
+  // Appends what has arrived since the last call. Calls of those above and of poll() are serialised;
   // they may come while another thread is in sleep().
   virtual void poll(std::vector<Arrival>& arrivals) = 0;
 

@@ -215,13 +215,17 @@ Status Messenger::abortedBy(int peer, std::uint32_t group) {
 PeerLink& Messenger::link(int peer) {
   if (const auto& known = links_[static_cast<std::size_t>(peer)]) return *known;
   PeerLink& l = addLink(peer);
+  if (peer == self_) {
+    l.attach(makeLoopStream(kLoopBytes));
+    return l;
+  }
   if (peer < self_) {
     backend_->connect(peer);
-    unwatched_ = true;
-    takeArrivals();
-  } else if (peer == self_) {
-    l.attach(makeLoopStream(kLoopBytes));
+  } else {
+    backend_->expect(peer);
   }
+  unwatched_ = true;
+  takeArrivals();
   return l;
 }
 

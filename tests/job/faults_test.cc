@@ -98,6 +98,26 @@ TEST(MessageFaultsTest, TheOtherEndOfAMessageIsTold) {
   }
 }
 
+// Ranks of so many are not all connected from the start, and the root has yet to hear from the dead
+// one, which would be the one to connect.
+TEST(UnmetFaultsTest, SurvivorsNameARankThatDiedBeforeTheyMet) {
+  for (const char* transport : {"tcp-plain", "tcp"}) {
+    Processes job(12, {COLLA_MEMBER, "gatherBut5", kForever, "200000", "60000"},
+                  {{"COLLA_TRANSPORT", transport}});
+    for (int rank = 0; rank < 12; ++rank) ASSERT_TRUE(job.says(rank, " of 12"));
+    const auto killed = std::chrono::steady_clock::now();
+    job.signal(5, SIGKILL);
+    for (int rank = 0; rank < 12; ++rank) {
+      if (rank == 5) continue;
+      const auto ended = job.end(rank);
+      EXPECT_EQ(ended.code, 3) << ended.said;
+      EXPECT_LT(ended.when - killed, 2s) << "rank " << rank << " over " << transport;
+      EXPECT_THAT(ended.said, AllOf(HasSubstr("peer=5 "), HasSubstr("peer lost"),
+                                    HasSubstr("rank 5 on host testhost")));
+    }
+  }
+}
+
 // One rank that can't go on alone: the others are told at once, and why.
 TEST(MemoryFaultsTest, EverybodyLearnsThatOneRankCannotMapWhatIsShared) {
   // Of boards of 2 MiB its own fits, and one of another; of the common memory a half.

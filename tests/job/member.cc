@@ -3,6 +3,7 @@
 //
 //   member OPERATION COUNT BYTES TIMEOUT_MS
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -95,6 +96,11 @@ int main(int argc, char** argv) {
          return alltoallv(world, many, counts, other, counts, {timeout});
        }},
       {"gather", [&] { return gather(world, data, many, root, {timeout}); }},
+      {"gatherBut5",
+       [&] {  // Rank 5 does not come.
+         while (job.rank() == 5) pause();
+         return gather(world, data, many, root, {timeout});
+       }},
       {"scatter", [&] { return scatter(world, many, data, root, {timeout}); }},
       {"message",
        [&] {  // Round the ring, rank 0 first.

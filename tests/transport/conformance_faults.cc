@@ -266,15 +266,26 @@ TEST_P(TransportConformance, LostPeerEndsAllRequestsWithIt) {
 
 // Its process ended before anybody spoke to it.
 TEST_P(TransportConformance, APeerThatLeftBeforeAnyMessageIsLost) {
-  start(2);
-  leave(0);
-  Bytes data(8);
-  for (const bool sending : {false, true}) {
-    const Status status =
-        sending ? send(peer(1), 0, envelope(1, 1), data) : recv(peer(1), 0, envelope(1, 1), data);
-    EXPECT_EQ(status.code(), StatusCode::kPeerLost) << status;
-    EXPECT_EQ(status.peer(), 0);
-    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 0 on host a is gone"));
+  for (const int gone : {0, 1}) {
+    const std::string name = gone == 0 ? "rank 0 on host a" : "rank 1 on host b";
+    for (const auto when : {0ms, 400ms}) {  // Before somebody waits for it, and after.
+      start(2);
+      std::jthread leaving([&, when] {
+        std::this_thread::sleep_for(when);
+        leave(gone);
+      });
+      if (when == 0ms) leaving.join();
+      Bytes data(8);
+      for (const bool sending : {false, true}) {
+        const auto since = std::chrono::steady_clock::now();
+        const Status status = sending ? send(peer(1 - gone), gone, envelope(1, 1), data)
+                                      : recv(peer(1 - gone), gone, envelope(1, 1), data);
+        EXPECT_LT(std::chrono::steady_clock::now() - since, 2s + when);
+        EXPECT_EQ(status.code(), StatusCode::kPeerLost) << status;
+        EXPECT_EQ(status.peer(), gone);
+        EXPECT_THAT(std::string(status.message()), HasSubstr(name + " is gone"));
+      }
+    }
   }
 }
 

@@ -303,6 +303,19 @@ TEST_P(RefusalTest, SlowOnesDoNotHoldUpOthersAndRunOutOfTime) {
   EXPECT_EQ(listener_->refusalsLogged(), 1U);
 }
 
+// They only wanted to know whether somebody is there.
+TEST_P(RefusalTest, WhoSaysNothingAndGoesIsNotLogged) {
+  listen(GetParam());
+  for (int i = 0; i < 3; ++i) {
+    UniqueFd silent = say({});
+    ASSERT_TRUE(pump([&] { return listener_->halfOpen() == 1; }));
+    silent.reset();
+    ASSERT_TRUE(pump([&] { return listener_->halfOpen() == 0; }));
+  }
+  EXPECT_EQ(listener_->refusalsLogged(), 0U);
+  expectOpenFor(GetParam());
+}
+
 TEST_F(NetTest, HalfOpenConnectionsAreLimited) {
   rlimit limit{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);

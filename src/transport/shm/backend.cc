@@ -59,6 +59,11 @@ void ShmBackend::connect(int peer) {
   lastPoll_ = {};
 }
 
+void ShmBackend::expect(int peer) {
+  const MutexLock lock(mutex_);
+  if (links_[peer] == nullptr) knocks_.emplace_back(peer, options_.peers[peer].address);
+}
+
 void ShmBackend::poll(std::vector<Arrival>& arrivals) {
   const MutexLock lock(mutex_);
   pollLocked(arrivals);
@@ -81,11 +86,18 @@ void ShmBackend::pollLocked(std::vector<Arrival>& arrivals) {
     links_[peer] = std::make_shared<Link>();
     links_[peer]->peer = peer;
     links_[peer]->socket = std::move(connection.stream);
+    std::erase_if(knocks_, [&](const auto& knock) { return knock.first == peer; });
   }
   for (net::Listener::Misfit& misfit : listener_->takeMisfits()) {
     if (misfit.peer <= options_.self || misfit.peer >= static_cast<int>(links_.size())) continue;
     arrivals.push_back({misfit.peer, nullptr, std::move(misfit.why)});
   }
+  std::erase_if(knocks_, [&](auto& entry) {
+    auto& [peer, knock] = entry;
+    const Status status = knock.look();
+    if (!status.ok()) arrivals.push_back(noStream(peer, options_.peers[peer].name, status));
+    return !status.ok();
+  });
   for (const auto& link : links_) {
     if (link == nullptr) continue;
     if (link->up) {

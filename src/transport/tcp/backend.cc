@@ -72,6 +72,11 @@ void TcpBackend::connect(int peer) {
   }
 }
 
+void TcpBackend::expect(int peer) {
+  const MutexLock lock(mutex_);
+  knocks_.emplace_back(peer, options_.peers[static_cast<std::size_t>(peer)].address);
+}
+
 void TcpBackend::poll(std::vector<Arrival>& arrivals) {
   const MutexLock lock(mutex_);
   if (readable(listener_->fd())) {
@@ -85,6 +90,16 @@ void TcpBackend::poll(std::vector<Arrival>& arrivals) {
       arrivals.push_back({misfit.peer, nullptr, std::move(misfit.why)});
     }
   }
+  for (const Arrival& arrival : arrivals) {
+    std::erase_if(knocks_, [&](const auto& knock) { return knock.first == arrival.peer; });
+  }
+  std::erase_if(knocks_, [&](auto& entry) {
+    auto& [peer, knock] = entry;
+    const Status status = knock.look();
+    if (status.ok()) return false;
+    arrivals.push_back(noStream(peer, options_.peers[static_cast<std::size_t>(peer)].name, status));
+    return true;
+  });
   std::erase_if(attempts_, [&](Attempt& attempt) { return advance(attempt, arrivals); });
 }
 
@@ -140,6 +155,10 @@ void TcpBackend::sleep(std::span<Watch> watches, Deadline until) {
       } else {
         until = until.earlier(Deadline::at(attempt.next));
       }
+    }
+    for (const auto& [peer, knock] : knocks_) {
+      if (knock.fd() >= 0) polled_.push_back({knock.fd(), POLLIN, 0});
+      until = until.earlier(Deadline::at(knock.next()));
     }
   }
 
