@@ -19,6 +19,7 @@ using namespace std::chrono_literals;
 using test::Processes;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const std::string kForever = "1000000000";
 
@@ -75,6 +76,41 @@ INSTANTIATE_TEST_SUITE_P(Many, FaultsTest,
                                             ::testing::Values("barrier", "broadcast", "allreduce",
                                                               "gather"),
                                             ::testing::Values(12)),
+                         nameOf);
+
+class AlgorithmFaultsTest : public ::testing::TestWithParam<Fault> {};
+
+// In the middle of an allreduce by name.
+TEST_P(AlgorithmFaultsTest, SurvivorsNameTheKilledRank) {
+  const auto [transport, algorithm, ranks] = GetParam();
+  Processes job(ranks, {COLLA_MEMBER, "allreduce", kForever, "200000", "60000"},
+                {{"COLLA_TRANSPORT", transport}, {"COLLA_ALGORITHM", algorithm}});
+  for (int rank = 0; rank < ranks; ++rank) {
+    ASSERT_TRUE(job.says(rank, "going")) << job.end(rank).said;
+  }
+  const auto killed = std::chrono::steady_clock::now();
+  job.signal(2, SIGKILL);
+  for (const int rank : {0, 1, 3}) {
+    const auto ended = job.end(rank);
+    EXPECT_EQ(ended.code, 3) << ended.said;
+    EXPECT_LT(ended.when - killed, 2s);
+    EXPECT_THAT(ended.said, AllOf(HasSubstr("peer=2 "), HasSubstr("peer lost"),
+                                  HasSubstr("rank 2 on host testhost")));
+    // The only one that adds in another order says so, once.
+    const auto warning = HasSubstr("the ring adds in another order");
+    if (algorithm == "ring" && rank == 0) {
+      EXPECT_THAT(ended.said, warning);
+    } else {
+      EXPECT_THAT(ended.said, Not(warning));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AlgorithmFaultsTest,
+                         ::testing::Combine(::testing::Values("shm", "tcp-plain"),
+                                            ::testing::Values("flat", "tree", "halving", "ring",
+                                                              "direct"),
+                                            ::testing::Values(4)),
                          nameOf);
 
 // Of a message only the other end knows: rank 3, which waits for rank 2's. When it leaves, so do
