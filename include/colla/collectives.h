@@ -102,7 +102,8 @@ Status scatter(Group& group, ConstBuffer data, Buffer result, int root,
                const CollectiveOptions& options = {});
 
 // Messages between two ranks, in order for each (pair, tag); both sides must give the same size.
-// They do not wait for collectives of the group, nor those for them.
+// They do not wait for collectives of the group, nor those for them. After kTimeout the same
+// message can be sent, or received, by another call, unless the error says otherwise.
 Status send(Group& group, ConstBuffer data, int to, std::uint32_t tag = 0,
             const CollectiveOptions& options = {});
 Status recv(Group& group, Buffer data, int from, std::uint32_t tag = 0,

@@ -45,7 +45,7 @@ class Board {
   };
 
   // This rank's board alone; `members` are the ranks' transport numbers, and `names` what to call
-  // them. Nothing but place() and open() may be called before open() has succeeded.
+  // them. Nothing but place(), open() and breakUp() may be called before open() has succeeded.
   static Result<std::unique_ptr<Board>> create(transport::SharedMemory& memory,
                                                std::vector<int> members, int rank,
                                                std::vector<std::string> names);

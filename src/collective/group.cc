@@ -21,10 +21,11 @@ Status move(GroupCore& core, bool outgoing, ConstBuffer data, int rank, std::uin
   }
   const auto& options = core.options();
   const int peer = options.members[rank];
+  const std::uint32_t number = core.nextMessage(outgoing, peer, tag);
   const transport::Envelope envelope{
       .group = options.id | kMessageBit,
       .sequence = tag,
-      .step = core.nextMessage(outgoing, peer, tag),
+      .step = number,
       .call = collective::encode({.operation = collective::Operation::kMessage})};
   transport::Request request;
   if (outgoing) {
@@ -34,7 +35,15 @@ Status move(GroupCore& core, bool outgoing, ConstBuffer data, int rank, std::uin
     options.transport->recv(peer, envelope, {bytes, data.bytes().size()}, request);
   }
   transport::Request* const pending = &request;
-  const Status status = options.transport->wait(std::span(&pending, 1), core.deadlineFor(timeout));
+  Status status = options.transport->wait(std::span(&pending, 1), core.deadlineFor(timeout));
+  // The other side goes on counting from there, so who calls again must mean the same message.
+  if (status.code() == StatusCode::kTimeout &&
+      (request.begun() || !core.giveBackMessage(outgoing, peer, tag, number))) {
+    const char* why = !request.begun() ? "it is lost, as another call waits for the next one"
+                      : outgoing       ? "some of it has left: it can't be sent again"
+                                       : "some of it had come: it is lost";
+    status = {status.code(), fmt::format("{}; {}", status.message(), why), status.peer()};
+  }
   return status.withContext(
       fmt::format("{} {}", outgoing ? "send to" : "receive from", options.names[rank]));
 }

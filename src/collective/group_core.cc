@@ -26,11 +26,8 @@ Result<std::unique_ptr<GroupCore>> GroupCore::create(Options options, Deadline d
   std::unique_ptr<GroupCore> core(new GroupCore(std::move(options)));
   if (core->size() == 1) return core;
   const Status status = core->connect(deadline);
-  if (!status.ok()) {
-    core->tellMembers(status);
-    return status;
-  }
-  return core;
+  if (status.ok()) return core;
+  return core->giveUp(status);
 }
 
 // Links every rank to the others (few), or to enough of them that news spreads (many): when the
@@ -73,6 +70,13 @@ void GroupCore::abort(const Status& why) {
   }
   if (board_ != nullptr) board_->breakUp(why);
   tellMembers(why);
+}
+
+Status GroupCore::giveUp(const Status& why) {
+  const Status first = options_.transport->aborted(options_.id);
+  abort(first.ok() ? why : first);
+  const std::lock_guard lock(mutex_);
+  return broken_;
 }
 
 Status GroupCore::begin(Turn& turn) {
@@ -173,9 +177,16 @@ void GroupCore::warnOnce(const std::string& text) {
 }
 
 std::uint32_t GroupCore::nextMessage(bool outgoing, int peer, std::uint32_t tag) {
-  const std::uint64_t key = (static_cast<std::uint64_t>(peer) << 32) | tag;
   const std::lock_guard lock(mutex_);
-  return messages_[{key, outgoing}]++;
+  return messages_[{outgoing, peer, tag}]++;
+}
+
+bool GroupCore::giveBackMessage(bool outgoing, int peer, std::uint32_t tag, std::uint32_t number) {
+  const std::lock_guard lock(mutex_);
+  std::uint32_t& next = messages_[{outgoing, peer, tag}];
+  if (next != number + 1) return false;
+  next = number;
+  return true;
 }
 
 std::uint32_t GroupCore::nextSubgroup(const std::vector<int>& members) {

@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -78,6 +79,9 @@ class GroupCore {
   void close();
   // Breaks the group, from any thread: what is under way here and elsewhere ends with `why`.
   void abort(const Status& why);
+  // The same, for a rank that can't go on between two collectives. Returns what the group is broken
+  // by: another may have failed first, told everybody, and taken along what this one lacks.
+  Status giveUp(const Status& why);
 
   int rank() const { return options_.rank; }
   int size() const { return static_cast<int>(options_.members.size()); }
@@ -113,6 +117,9 @@ class GroupCore {
 
   // The next number of a message to (or from) `peer` with `tag`.
   std::uint32_t nextMessage(bool outgoing, int peer, std::uint32_t tag);
+  // Nothing has come of message `number`: the next one gets it. False when another has the one
+  // after.
+  bool giveBackMessage(bool outgoing, int peer, std::uint32_t tag, std::uint32_t number);
   // The id of the next subgroup of `members`, the same on every one of them.
   std::uint32_t nextSubgroup(const std::vector<int>& members);
 
@@ -144,7 +151,7 @@ class GroupCore {
   bool closing_ = false;
   std::set<std::string> warnings_;
   std::thread progress_;
-  std::map<std::pair<std::uint64_t, bool>, std::uint32_t> messages_;
+  std::map<std::tuple<bool, int, std::uint32_t>, std::uint32_t> messages_;  // Outgoing, peer, tag.
   std::map<std::vector<int>, std::uint32_t> subgroups_;
 };
 

@@ -296,7 +296,8 @@ Result<Bucket> Job::allocateCommon(std::size_t bytes) {
                                  .offset = static_cast<std::uint64_t>(told[1])};
     region = memory.map(0, place, bytes, Deadline::after(timeout()));
   }
-  COLLA_TRY(region.status());
+  // The others are on their way to the barrier.
+  if (!region.ok()) return world().core().giveUp(region.status());
   // All of it at once, where the kernel can: otherwise every page stops its first user.
   madvise(region->bytes.data(), region->bytes.size(), MADV_POPULATE_WRITE);
   COLLA_TRY(barrier(world()));

@@ -2,11 +2,12 @@
 //
 // The higher-numbered peer of a pair connects, the lower-numbered one accepts: both post requests
 // for any message, so the one that connects always gets to know. Streams arrive through poll()
-// once the other side has proved who it is.
+// once the other side has proved who it is, and so does the news that it can't come any more.
 #pragma once
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,9 +27,12 @@ class Backend {
     std::unique_ptr<Stream> stream;
     Status status;
   };
-  // A stream to wait for: for bytes to read, and for room to write where `write` says so.
+  // There is no stream to `peer`, which is called `name`.
+  static Arrival noStream(int peer, const std::string& name, const Status& why);
+  // A stream to wait for: for bytes to read, for room to write, or for either.
   struct Watch {
     Stream* stream;
+    bool read;
     bool write;
     bool ready;  // Set by sleep(); a false alarm does no harm.
   };
@@ -41,7 +45,9 @@ class Backend {
 
   // Starts to connect to a lower-numbered peer; called once for each. Does not block.
   virtual void connect(int peer) = 0;
-  // Appends what has arrived since the last call. Calls of connect() and poll() are serialised;
+  // The same for a higher-numbered peer, which is to connect, and may have done so already.
+  virtual void expect(int peer) = 0;
+  // Appends what has arrived since the last call. Calls of those above and of poll() are serialised;
   // they may come while another thread is in sleep().
   virtual void poll(std::vector<Arrival>& arrivals) = 0;
 

@@ -24,6 +24,8 @@ class FrameReader {
   // are there (comes for empty bodies as well). kNothing: the stream has no more for now.
   Result<Event> next(Stream& stream);
   const Frame& frame() const { return frame_; }
+  // Between the header and the end of the body.
+  bool inBody() const { return inBody_; }
 
   // Where the body goes, from its first byte on. In the middle of a body the caller has brought
   // the arrived() bytes over.

@@ -119,7 +119,7 @@ void Messenger::post(Direction direction, int peer, const Envelope& envelope, st
     l.push();
   }
   takeAborts();
-  unwatched_ |= l.wantsWrite();
+  unwatched_ |= l.wantsWrite() || l.canGoOn();
   const std::uint64_t own = request.done() ? 1 : 0;
   wakeOthers(/*finished=*/context_.finished - before > own);
 }
@@ -215,13 +215,17 @@ Status Messenger::abortedBy(int peer, std::uint32_t group) {
 PeerLink& Messenger::link(int peer) {
   if (const auto& known = links_[static_cast<std::size_t>(peer)]) return *known;
   PeerLink& l = addLink(peer);
+  if (peer == self_) {
+    l.attach(makeLoopStream(kLoopBytes));
+    return l;
+  }
   if (peer < self_) {
     backend_->connect(peer);
-    unwatched_ = true;
-    takeArrivals();
-  } else if (peer == self_) {
-    l.attach(makeLoopStream(kLoopBytes));
+  } else {
+    backend_->expect(peer);
   }
+  unwatched_ = true;
+  takeArrivals();
   return l;
 }
 
@@ -271,7 +275,10 @@ void Messenger::takeAborts() {
     const LinkContext::Abort abort = std::move(context_.aborts.back());
     context_.aborts.pop_back();
     if (!context_.broken.try_emplace(abort.group, abort.why).second) continue;
-    for (PeerLink* l : used_) l->breakGroup(abort.group, abort.why);
+    for (PeerLink* l : used_) {
+      l->breakGroup(abort.group, abort.why);
+      unwatched_ |= l->canGoOn();
+    }
   }
 }
 
@@ -303,9 +310,15 @@ void Messenger::sleep(Deadline until) {
       until = until.earlier(Deadline::after(kEndingPause));
       setMoving(*l);
     }
+    if (l->canGoOn()) {
+      until = Deadline::at(TimePoint::min());
+      setMoving(*l);
+    }
     for (std::size_t c = 0; c < l->connections(); ++c) {
-      if (!l->open(c)) continue;
-      watches_.push_back({&l->stream(c), l->wantsWrite(c), false});
+      const bool read = l->wantsRead(c);
+      const bool write = l->wantsWrite(c);
+      if (!l->open(c) || !(read || write)) continue;
+      watches_.push_back({&l->stream(c), read, write, false});
       watched_.push_back(l);
     }
   }

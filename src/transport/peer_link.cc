@@ -72,6 +72,14 @@ void PeerLink::recv(Request& request) {
     if (small) return finish(request, {});
   }
   if (lost()) return finish(request, lost_);
+  if (cameLate(request.envelope_)) {
+    return finish(request,
+                  {StatusCode::kCancelled,
+                   fmt::format("a message of {} bytes from {} came when nobody waited for it "
+                               "any more: it is lost",
+                               request.size_, name_),
+                   peer_});
+  }
 
   receives_.pushBack(request);
   if (request.size_ <= kEagerLimit || !connected()) return;
@@ -102,12 +110,9 @@ void PeerLink::end(Request& request, Status status) {
       if (c.filling != &request) continue;
       // The rest comes into a copy, for another receive of the same message.
       c.filling = nullptr;
-      if (newMessage(c.arriving, c.reader.frame(), request.size_).ok()) {
-        std::copy_n(request.data_, c.reader.arrived(), c.arriving.front().data.begin());
-        c.reader.into(c.arriving.front().data.data());
-      } else {
-        c.reader.skip();
-      }
+      newMessage(c.arriving, c.reader.frame(), request.size_);
+      std::copy_n(request.data_, c.reader.arrived(), c.arriving.front().data.begin());
+      c.reader.into(c.arriving.front().data.data());
     }
   } else if (request.list_ == &parting_) {
     for (Connection& c : connections_) {
@@ -118,6 +123,15 @@ void PeerLink::end(Request& request, Status status) {
     if (request.assigned_ == 0) readies_.push_back({request.envelope_, request.size_, {}});
   }
   finish(request, std::move(status));
+}
+
+bool PeerLink::cameLate(const Envelope& envelope) {
+  if (std::erase_if(late_, [&](const Envelope& e) { return sameMessage(e, envelope); }) > 0) {
+    return true;
+  }
+  return std::ranges::any_of(withdrawn_, [&](const Withdrawn& w) {
+    return sameMessage(w.envelope, envelope) && w.missing < w.total;
+  });
 }
 
 void PeerLink::breakGroup(std::uint32_t group, const Status& why) {
@@ -141,6 +155,7 @@ void PeerLink::fail(Status status) {
   forEachRequest([&](Request& r) { finish(r, lost_); });
   readies_.clear();
   withdrawn_.clear();
+  late_.clear();
 }
 
 void PeerLink::sendAbort(std::uint32_t group, std::span<const std::byte> why) {
@@ -173,6 +188,7 @@ bool PeerLink::pump() {
 // may arrive after the end of the first: it is lost once all have ended, those included that have
 // not been taken yet.
 Status PeerLink::exchange(bool& progress) {
+  const bool wasHeld = std::exchange(held_, false);
   for (Connection& c : connections_) {
     if (c.ended) continue;
     const Status status = readFrom(c, progress);
@@ -187,7 +203,9 @@ Status PeerLink::exchange(bool& progress) {
     if (c.ended) continue;
     const Status status = writeTo(i, progress);
     if (status.code() == StatusCode::kPeerLost) {
-      // It may have said why, or have sent its last messages before.
+      // It may have said why, or have sent its last messages before: of a peer that is gone, no
+      // more is left than a stream holds.
+      c.ended = true;
       for (bool more = true; more && readFrom(c, more = false).ok();) {
       }
       endConnection(c, status);
@@ -195,6 +213,8 @@ Status PeerLink::exchange(bool& progress) {
       return status;
     }
   }
+  // Until this side has read what it left in the other connections, they can't end.
+  if (ending() && (wasHeld || held_)) endingUntil_ = Deadline::after(kLastParts);
   const bool over = connections_.size() == context_.connections &&
                     std::ranges::all_of(connections_, &Connection::ended);
   return ending() && (over || endingUntil_.expired()) ? ending_ : Status();
@@ -248,6 +268,7 @@ bool PeerLink::fillBatch(std::size_t index) {
   while (index == 0 && !small_.empty() && c.writer.bytes() < kBatchBytes) {
     Request& r = *small_.first();
     c.writer.add(frameOf(FrameKind::kData, r), {r.data_, r.size_});
+    r.begun_ = true;
     batched_.pushBack(r);
   }
   for (Request* r = parting_.first(); r != nullptr; r = RequestList::next(*r)) {
@@ -260,6 +281,7 @@ bool PeerLink::fillBatch(std::size_t index) {
     c.emptying = r;
     c.emptyingBytes = frame.length;
     r->assigned_ += frame.length;
+    r->begun_ = true;
     break;
   }
   return !c.writer.empty();

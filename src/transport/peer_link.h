@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <map>
 #include <memory>
@@ -38,7 +39,7 @@ struct LinkContext {
   std::uint32_t epoch = 0;
   std::string self;             // This process's name.
   std::size_t connections = 1;  // Of every pair, once all have been made.
-  // Of messages that came before anybody asked for them, per peer.
+  // Of messages that came before anybody asked for them, per peer: there, reading stops.
   std::size_t unexpectedLimit = std::size_t{256} << 20;
 
   struct Abort {
@@ -67,6 +68,12 @@ class PeerLink {
   Stream& stream(std::size_t connection) { return *connections_[connection].stream; }
   // Some connections have ended and others have not: look again soon.
   bool ending() const { return !ending_.ok(); }
+  // What the peer says next is of interest now.
+  bool wantsRead(std::size_t connection) const {
+    return connections_[connection].reader.inBody() || !full();
+  }
+  // Reading had stopped and can go on, with frames that were read ahead: no stream tells of them.
+  bool canGoOn() const { return held_ && !full(); }
   // The stream had no room for all that is to be sent.
   bool wantsWrite(std::size_t connection) const { return !connections_[connection].writer.empty(); }
   bool wantsWrite() const;
@@ -123,6 +130,9 @@ class PeerLink {
     std::uint64_t missing;
   };
 
+  // Some of it, or all, was dropped after its receive had been withdrawn.
+  bool cameLate(const Envelope& envelope);
+
   // Incoming frames (peer_link_incoming.cc).
   Status readFrom(Connection& connection, bool& progress);
   Status onHeader(Connection& connection);
@@ -132,7 +142,12 @@ class PeerLink {
   Status onAnnounce(const Frame& frame);
   Status onReady(const Frame& frame);
   void onRefuse(const Frame& frame);
-  Status newMessage(std::list<Message>& into, const Frame& frame, std::size_t bytes);
+  // The peer has sent as much as this side keeps for nobody, and nobody here waits for its word.
+  // Who does (for a message, or to be told that a large one may come) may find it behind all that.
+  bool full() const {
+    return unexpectedBytes_ >= context_.unexpectedLimit && receives_.empty() && announced_.empty();
+  }
+  void newMessage(std::list<Message>& into, const Frame& frame, std::size_t bytes);
   void store(std::list<Message>& message);
   void drop(std::list<Message>::iterator message);
   // Whether `frame` does not fit what this side has called; then both sides' requests end.
@@ -184,8 +199,10 @@ class PeerLink {
   std::list<Message> unexpected_;
   std::list<Message> spare_;
   std::size_t unexpectedBytes_ = 0;
+  bool held_ = false;             // Frames were left unread, because the link was full().
   std::vector<Message> readies_;  // Of the peer, for sends that are yet to be posted.
   std::vector<Withdrawn> withdrawn_;
+  std::deque<Envelope> late_;  // The last of those that have come and were dropped.
 };
 
 }  // namespace colla::transport

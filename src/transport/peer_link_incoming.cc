@@ -13,12 +13,17 @@ namespace {
 constexpr int kFramesPerPump = 32;
 constexpr std::size_t kMessageCost = 128;  // Of keeping a message, beyond its bytes.
 constexpr std::size_t kSpareMessages = 4;
+constexpr std::size_t kLateMessages = 256;
 constexpr std::size_t kTableLimit = 64 << 10;  // Entries that a peer can make this side keep.
 
 }  // namespace
 
 Status PeerLink::readFrom(Connection& connection, bool& progress) {
   for (int frames = 0; frames < kFramesPerPump;) {
+    if (full() && !connection.reader.inBody() && !connection.ended) {
+      held_ = true;
+      return {};
+    }
     const std::size_t before = connection.reader.arrived();
     COLLA_TRY_ASSIGN(const auto event, connection.reader.next(*connection.stream));
     switch (event) {
@@ -56,7 +61,7 @@ Status PeerLink::onHeader(Connection& connection) {
       if (!broken) onRefuse(frame);
       return {};
     case FrameKind::kAbort:
-      COLLA_TRY(newMessage(connection.arriving, frame, frame.length));
+      newMessage(connection.arriving, frame, frame.length);
       connection.reader.into(connection.arriving.front().data.data());
       return {};
   }
@@ -71,7 +76,7 @@ Status PeerLink::onData(Connection& connection, const Frame& frame) {
     connection.filling = r;
     connection.reader.into(r->data_);
   } else {
-    COLLA_TRY(newMessage(connection.arriving, frame, frame.length));
+    newMessage(connection.arriving, frame, frame.length);
     connection.reader.into(connection.arriving.front().data.data());
   }
   return {};
@@ -88,6 +93,8 @@ Status PeerLink::onPart(Connection& connection, const Frame& frame) {
     gone->missing -= frame.length;
     if (gone->missing > 0) return {};
     withdrawn_.erase(gone);
+    late_.push_back(frame.envelope);
+    if (late_.size() > kLateMessages) late_.pop_front();
     const auto announcement = std::ranges::find_if(
         unexpected_, [&](const Message& m) { return sameMessage(m.envelope, frame.envelope); });
     if (announcement != unexpected_.end()) drop(announcement);
@@ -100,6 +107,7 @@ Status PeerLink::onPart(Connection& connection, const Frame& frame) {
   }
   if (frame.length > r->size_ - r->assigned_) return {StatusCode::kRefused, "it sent a part twice"};
   r->assigned_ += frame.length;
+  r->begun_ = true;
   connection.filling = r;
   connection.reader.into(r->data_ + frame.offset);
   return {};
@@ -111,7 +119,7 @@ Status PeerLink::onAnnounce(const Frame& frame) {
       unexpected_, [&](const Message& m) { return sameMessage(m.envelope, frame.envelope); });
   if (known != unexpected_.end()) drop(known);  // A send that was withdrawn and comes again.
   std::list<Message> message;
-  COLLA_TRY(newMessage(message, frame, 0));
+  newMessage(message, frame, 0);
   store(message);
   return {};
 }
@@ -257,11 +265,7 @@ Request* PeerLink::find(const RequestList& list, const Envelope& envelope) {
   return r;
 }
 
-Status PeerLink::newMessage(std::list<Message>& into, const Frame& frame, std::size_t bytes) {
-  if (unexpectedBytes_ + bytes + kMessageCost > context_.unexpectedLimit) {
-    return {StatusCode::kRefused, fmt::format("it sent more than {} MiB that nobody asked for",
-                                              context_.unexpectedLimit >> 20)};
-  }
+void PeerLink::newMessage(std::list<Message>& into, const Frame& frame, std::size_t bytes) {
   if (spare_.empty()) spare_.emplace_back();
   into.splice(into.end(), spare_, spare_.begin());
   Message& message = into.back();
@@ -269,7 +273,6 @@ Status PeerLink::newMessage(std::list<Message>& into, const Frame& frame, std::s
   message.total = frame.total;
   message.data.resize(bytes);
   unexpectedBytes_ += bytes + kMessageCost;
-  return {};
 }
 
 void PeerLink::store(std::list<Message>& message) {

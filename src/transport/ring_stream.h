@@ -28,9 +28,9 @@ class RingStream final : public Stream {
   Result<std::size_t> read(std::span<std::byte> out) override;
   Result<std::size_t> write(std::span<const std::byte> data) override;
 
-  // There is news for a reader, or (when `write`) room for a writer. From any thread.
-  bool ready(bool write) const {
-    return place_.in.readable() || (write && place_.out.writable()) || gone();
+  // There are bytes for a reader, room for a writer, or no peer any more. From any thread.
+  bool ready(bool read, bool write) const {
+    return (read && place_.in.readable()) || (write && place_.out.writable()) || gone();
   }
 
  private:

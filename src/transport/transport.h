@@ -64,6 +64,10 @@ class Request {
   // kMismatch only: what the peer was doing instead.
   const Call& theirs() const { return theirs_; }
   int peer() const { return peer_; }
+  // Only when done(), and withdrawn: some of the message had moved by then. A send may have arrived
+  // all the same, when it was small; of a large message the rest is lost. Without it the same
+  // message can be sent, or received, by another request.
+  bool begun() const { return begun_; }
 
  private:
   friend class Messenger;
@@ -78,6 +82,7 @@ class Request {
     size_ = size;
     assigned_ = 0;
     moved_ = 0;
+    begun_ = false;
     done_.store(false, std::memory_order_relaxed);
   }
   // The owner may destroy the request as soon as the store is seen: it comes last.
@@ -97,6 +102,7 @@ class Request {
   std::size_t size_ = 0;
   std::size_t assigned_ = 0;  // Bytes that a connection has taken on,
   std::size_t moved_ = 0;     // and those that it is through with.
+  bool begun_ = false;
   RequestList* list_ = nullptr;
   Request* previous_ = nullptr;
   Request* next_ = nullptr;
@@ -115,6 +121,7 @@ class Transport {
   // ends both requests with kMismatch. A message of up to 64 KiB is done once it has been handed
   // over, seen by the receiver or not: a mismatch found after that ends the sender's other
   // requests of that group and sequence; where there are none, telling it is up to the receiver.
+  // Nothing is handed over to a peer that has 256 MiB of such messages and asks for none of them.
   virtual void send(int peer, const Envelope& envelope, std::span<const std::byte> data,
                     Request& request) = 0;
   virtual void recv(int peer, const Envelope& envelope, std::span<std::byte> data,
@@ -123,7 +130,9 @@ class Transport {
   // Makes progress on this thread until all of `requests` are done. Fine when all of them ended
   // well; otherwise the first bad status. When the deadline passes, or one of them fails, the
   // unfinished ones are withdrawn: nobody touches their bytes afterwards, and the connection stays
-  // good for other messages. At the deadline the status names the peers that were waited for.
+  // good for other messages. A receive that was withdrawn before anything came can be repeated, and
+  // ends with kCancelled when its message was large and has come and gone in between. At the
+  // deadline the status names the peers that were waited for.
   virtual Status wait(std::span<Request* const> requests, Deadline deadline) = 0;
   // Makes progress on this thread until one of `requests` is done, or the deadline passes; whether
   // one is. Withdraws nothing.

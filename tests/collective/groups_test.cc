@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <numeric>
+#include <optional>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -250,6 +252,33 @@ TEST_P(CollectivesTest, SubgroupsAreIndependent) {
     EXPECT_FALSE(group.subgroup(std::vector<int>{0, 0}).ok());
     EXPECT_FALSE(group.subgroup(std::vector<int>{ranks()}).ok());
     EXPECT_FALSE(group.subgroup(std::vector<int>{(group.rank() + 1) % ranks()}).ok());
+  });
+}
+
+// What one group waits for does not hold up another with the same members.
+TEST_P(CollectivesTest, TwoGroupsAreUnderWayAtOnce) {
+  if (ranks() < 2) return;
+  run([&](Group& group) {
+    std::vector<int> all(ranks());
+    std::iota(all.begin(), all.end(), 0);
+    const auto other = group.subgroup(all);
+    ASSERT_TRUE(other.ok()) << other.status();
+    for (const std::size_t count : {100, 300'001}) {
+      auto one = dataOf(group.rank(), count);
+      auto two = dataOf(group.rank(), count, 5);
+      const auto start = [&] { return group.async([&](Group& g) { return allreduce(g, one); }); };
+      std::optional<Handle> first;
+      if (group.rank() != 0) first = start();
+      COLLA_ASSERT_OK(allreduce(**other, two));
+      if (first) {
+        EXPECT_FALSE(first->done());  // Rank 0 has yet to come.
+      }
+      meetOutside();
+      if (group.rank() == 0) first = start();
+      COLLA_ASSERT_OK(first->wait());
+      EXPECT_EQ(one, test::sumOf(ranks(), count));
+      EXPECT_EQ(two, test::sumOf(ranks(), count, 5));
+    }
   });
 }
 

@@ -1,4 +1,6 @@
 // Collectives that only move bytes, and messages, on every wire.
+#include <gmock/gmock.h>
+
 #include <atomic>
 #include <numeric>
 #include <vector>
@@ -8,9 +10,12 @@
 namespace colla {
 namespace {
 
+using namespace std::chrono_literals;
 using test::CollectivesTest;
 using test::dataOf;
 using test::kLengths;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST_P(CollectivesTest, Broadcast) {
   run([&](Group& group) {
@@ -156,6 +161,64 @@ TEST_P(CollectivesTest, SendAndRecvKeepOrderPerTag) {
     std::vector<float> nothing;
     EXPECT_EQ(send(group, nothing, group.rank()).code(), StatusCode::kInvalidArgument);
     EXPECT_EQ(send(group, nothing, ranks()).code(), StatusCode::kInvalidArgument);
+  });
+}
+
+// Whoever gave up and calls again means the same message as before.
+TEST_P(CollectivesTest, AMessageThatTimedOutCanBeRepeated) {
+  if (ranks() < 2) return;
+  run([&](Group& group) {
+    for (const std::size_t count : {1, 100'000}) {
+      std::vector<std::int32_t> data(count);
+      for (const int late : {0, 1}) {
+        const auto move = [&](int i, std::chrono::milliseconds timeout = 20s) {
+          if (group.rank() == 0) return send(group, dataOf(i, count), 1, 7, {timeout});
+          if (group.rank() == 1) return recv(group, data, 0, 7, {timeout});
+          return Status();
+        };
+        // A small message is sent whether anybody waits for it or not.
+        if (group.rank() == 1 - late && (late == 0 || count > 1)) {
+          const Status status = move(1, 50ms);
+          EXPECT_EQ(status.code(), StatusCode::kTimeout) << status;
+          EXPECT_THAT(std::string(status.message()), Not(HasSubstr("lost")));
+        }
+        meetOutside();
+        for (const int i : {2, 3}) {
+          COLLA_ASSERT_OK(move(i));
+          if (group.rank() == 1) {
+            ASSERT_EQ(data, dataOf(i, count));
+          }
+        }
+        meetOutside();
+      }
+    }
+  });
+}
+
+// A large message that came while its receiver did something else had nowhere to go.
+TEST_P(CollectivesTest, AMessageThatWasLostIsMissedOnce) {
+  if (ranks() < 2) return;
+  run([&](Group& group) {
+    std::vector<std::int32_t> data(100'000), small(1);
+    if (group.rank() == 1) {
+      EXPECT_EQ(recv(group, data, 0, 7, {50ms}).code(), StatusCode::kTimeout);
+    }
+    meetOutside();
+    if (group.rank() == 0) {
+      for (const int i : {1, 2}) {
+        COLLA_ASSERT_OK(send(group, dataOf(i, data.size()), 1, 7));
+        COLLA_ASSERT_OK(send(group, small, 1, 8));
+      }
+    } else if (group.rank() == 1) {
+      COLLA_ASSERT_OK(recv(group, small, 0, 8));
+      const Status status = recv(group, data, 0, 7);
+      EXPECT_EQ(status.code(), StatusCode::kCancelled) << status;
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr("receive from rank 0: a message of 400000 bytes from rank 0 came when "
+                            "nobody waited for it any more: it is lost"));
+      COLLA_ASSERT_OK(recv(group, data, 0, 7));
+      EXPECT_EQ(data, dataOf(2, data.size()));
+    }
   });
 }
 

@@ -19,6 +19,7 @@ using namespace std::chrono_literals;
 using test::Processes;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const std::string kForever = "1000000000";
 
@@ -77,6 +78,41 @@ INSTANTIATE_TEST_SUITE_P(Many, FaultsTest,
                                             ::testing::Values(12)),
                          nameOf);
 
+class AlgorithmFaultsTest : public ::testing::TestWithParam<Fault> {};
+
+// In the middle of an allreduce by name.
+TEST_P(AlgorithmFaultsTest, SurvivorsNameTheKilledRank) {
+  const auto [transport, algorithm, ranks] = GetParam();
+  Processes job(ranks, {COLLA_MEMBER, "allreduce", kForever, "200000", "60000"},
+                {{"COLLA_TRANSPORT", transport}, {"COLLA_ALGORITHM", algorithm}});
+  for (int rank = 0; rank < ranks; ++rank) {
+    ASSERT_TRUE(job.says(rank, "going")) << job.end(rank).said;
+  }
+  const auto killed = std::chrono::steady_clock::now();
+  job.signal(2, SIGKILL);
+  for (const int rank : {0, 1, 3}) {
+    const auto ended = job.end(rank);
+    EXPECT_EQ(ended.code, 3) << ended.said;
+    EXPECT_LT(ended.when - killed, 2s);
+    EXPECT_THAT(ended.said, AllOf(HasSubstr("peer=2 "), HasSubstr("peer lost"),
+                                  HasSubstr("rank 2 on host testhost")));
+    // The only one that adds in another order says so, once.
+    const auto warning = HasSubstr("the ring adds in another order");
+    if (algorithm == "ring" && rank == 0) {
+      EXPECT_THAT(ended.said, warning);
+    } else {
+      EXPECT_THAT(ended.said, Not(warning));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AlgorithmFaultsTest,
+                         ::testing::Combine(::testing::Values("shm", "tcp-plain"),
+                                            ::testing::Values("flat", "tree", "halving", "ring",
+                                                              "direct"),
+                                            ::testing::Values(4)),
+                         nameOf);
+
 // Of a message only the other end knows: rank 3, which waits for rank 2's. When it leaves, so do
 // those that wait for it, each with the name of one that is gone.
 TEST(MessageFaultsTest, TheOtherEndOfAMessageIsTold) {
@@ -94,6 +130,40 @@ TEST(MessageFaultsTest, TheOtherEndOfAMessageIsTold) {
       if (rank == 3) {
         EXPECT_THAT(ended.said, AllOf(HasSubstr("peer=2 "), HasSubstr("rank 2 on host testhost")));
       }
+    }
+  }
+}
+
+// Ranks of so many are not all connected from the start, and the root has yet to hear from the dead
+// one, which would be the one to connect.
+TEST(UnmetFaultsTest, SurvivorsNameARankThatDiedBeforeTheyMet) {
+  for (const char* transport : {"tcp-plain", "tcp"}) {
+    Processes job(12, {COLLA_MEMBER, "gatherBut5", kForever, "200000", "60000"},
+                  {{"COLLA_TRANSPORT", transport}});
+    for (int rank = 0; rank < 12; ++rank) ASSERT_TRUE(job.says(rank, " of 12"));
+    const auto killed = std::chrono::steady_clock::now();
+    job.signal(5, SIGKILL);
+    for (int rank = 0; rank < 12; ++rank) {
+      if (rank == 5) continue;
+      const auto ended = job.end(rank);
+      EXPECT_EQ(ended.code, 3) << ended.said;
+      EXPECT_LT(ended.when - killed, 2s) << "rank " << rank << " over " << transport;
+      EXPECT_THAT(ended.said, AllOf(HasSubstr("peer=5 "), HasSubstr("peer lost"),
+                                    HasSubstr("rank 5 on host testhost")));
+    }
+  }
+}
+
+// One rank that can't go on alone: the others are told at once, and why.
+TEST(MemoryFaultsTest, EverybodyLearnsThatOneRankCannotMapWhatIsShared) {
+  // Of boards of 2 MiB its own fits, and one of another; of the common memory a half.
+  for (const char* operation : {"tightSubgroup", "tightCommon"}) {
+    Processes job(4, {COLLA_MEMBER, operation, "1", "6000000", "60000"},
+                  {{"COLLA_TRANSPORT", "shm"}});
+    for (int rank = 0; rank < 4; ++rank) {
+      const auto ended = job.end(rank, 10s);
+      EXPECT_EQ(ended.code, 3) << operation << ", rank " << rank << ": " << ended.said;
+      EXPECT_THAT(ended.said, AllOf(HasSubstr("the memory of rank "), HasSubstr("can't map")));
     }
   }
 }

@@ -2,16 +2,29 @@
 // given number is done. Says "going" after the first, and how it ended.
 //
 //   member OPERATION COUNT BYTES TIMEOUT_MS
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <map>
+#include <numeric>
 #include <vector>
 
 #include "colla/job.h"
 
 using namespace colla;
+
+// From now on this process can map `more` bytes and no further.
+static void limitAddresses(std::size_t more) {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlimit limit{pages * 4096 + more, RLIM_INFINITY};
+  if (setrlimit(RLIMIT_AS, &limit) != 0) std::perror("setrlimit");
+}
 
 int main(int argc, char** argv) {
   if (argc != 5) return 2;
@@ -47,6 +60,19 @@ int main(int argc, char** argv) {
          const bool all = 2 * sum == static_cast<float>(job.size() * (job.size() + 1));
          return all ? Status() : Status(StatusCode::kInvalidArgument, "not in common");
        }},
+      // Rank 1 has addresses for some of it, but not for all.
+      {"tightCommon",
+       [&] {
+         if (job.rank() == 1) limitAddresses(count * sizeof(float) / 2);
+         return job.allocateCommon(count * sizeof(float)).status();
+       }},
+      {"tightSubgroup",
+       [&] {
+         std::vector<int> ranks(job.size());
+         std::iota(ranks.begin(), ranks.end(), 0);
+         if (job.rank() == 1) limitAddresses(count * sizeof(float));
+         return world.subgroup(ranks).status();
+       }},
       {"broadcast", [&] { return broadcast(world, data, root, {timeout}); }},
       {"shared", [&] { return allreduce(world, bucket->as<float>(), {.timeout = timeout}); }},
       {"allreduce", [&] { return allreduce(world, data, {.timeout = timeout}); }},
@@ -70,6 +96,11 @@ int main(int argc, char** argv) {
          return alltoallv(world, many, counts, other, counts, {timeout});
        }},
       {"gather", [&] { return gather(world, data, many, root, {timeout}); }},
+      {"gatherBut5",
+       [&] {  // Rank 5 does not come.
+         while (job.rank() == 5) pause();
+         return gather(world, data, many, root, {timeout});
+       }},
       {"scatter", [&] { return scatter(world, many, data, root, {timeout}); }},
       {"message",
        [&] {  // Round the ring, rank 0 first.

@@ -2,6 +2,7 @@
 // names the peer.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <latch>
 
 #include "transport/conformance.h"
@@ -263,6 +264,31 @@ TEST_P(TransportConformance, LostPeerEndsAllRequestsWithIt) {
   }
 }
 
+// Its process ended before anybody spoke to it.
+TEST_P(TransportConformance, APeerThatLeftBeforeAnyMessageIsLost) {
+  for (const int gone : {0, 1}) {
+    const std::string name = gone == 0 ? "rank 0 on host a" : "rank 1 on host b";
+    for (const auto when : {0ms, 400ms}) {  // Before somebody waits for it, and after.
+      start(2);
+      std::jthread leaving([&, when] {
+        std::this_thread::sleep_for(when);
+        leave(gone);
+      });
+      if (when == 0ms) leaving.join();
+      Bytes data(8);
+      for (const bool sending : {false, true}) {
+        const auto since = std::chrono::steady_clock::now();
+        const Status status = sending ? send(peer(1 - gone), gone, envelope(1, 1), data)
+                                      : recv(peer(1 - gone), gone, envelope(1, 1), data);
+        EXPECT_LT(std::chrono::steady_clock::now() - since, 2s + when);
+        EXPECT_EQ(status.code(), StatusCode::kPeerLost) << status;
+        EXPECT_EQ(status.peer(), gone);
+        EXPECT_THAT(std::string(status.message()), HasSubstr(name + " is gone"));
+      }
+    }
+  }
+}
+
 // One wait for two peers: the loss of one of them withdraws the request with the other.
 TEST_P(TransportConformance, FailureWithdrawsTheRest) {
   start(3);
@@ -280,6 +306,47 @@ TEST_P(TransportConformance, FailureWithdrawsTheRest) {
   EXPECT_EQ(status.peer(), 2);
   ASSERT_TRUE(fromOne.done());
   EXPECT_EQ(fromOne.status().code(), StatusCode::kCancelled);
+}
+
+// Peer 0 waits for peer 2 while peer 1 runs ahead, further than anybody keeps messages for: that
+// one waits in turn, and then all of its messages come, also after it has left.
+TEST_P(TransportConformance, APeerThatRunsAheadIsHeldUp) {
+  constexpr std::uint32_t kKept = (256 << 20) / (kEagerLimit + 128);  // Each costs some bytes.
+  constexpr std::uint32_t kCount = kKept + 400;  // More than the streams hold as well.
+  start(3);
+  greet(1, 0);
+  greet(2, 0);
+  std::atomic<std::uint32_t> handed = 0;
+  run([&](int self) {
+    Bytes data(kEagerLimit);
+    // Time enough for peer 0 to see what peer 1 has for it.
+    const auto roundTrips = [&](int other) {
+      for (std::uint32_t i = 0; i < 100; ++i) {
+        ASSERT_EQ(toString(send(peer(self), other, envelope(1, i), data)), "ok");
+        ASSERT_EQ(toString(recv(peer(self), other, envelope(1, i), data)), "ok");
+      }
+    };
+    if (self == 0) {
+      roundTrips(2);
+      for (std::uint32_t i = 0; i < kCount; ++i) {
+        ASSERT_EQ(toString(recv(peer(0), 1, envelope(2, i), data)), "ok") << i;
+        ASSERT_EQ(data.front(), static_cast<std::byte>(i)) << i;
+      }
+      EXPECT_EQ(recv(peer(0), 1, envelope(2, kCount), data).code(), StatusCode::kPeerLost);
+    } else if (self == 1) {
+      for (std::uint32_t i = 0; i < kCount; ++i, handed = i) {
+        data.front() = static_cast<std::byte>(i);
+        const Status status = send(peer(1), 0, envelope(2, i), data);
+        EXPECT_EQ(toString(status), "ok") << i;
+        if (!status.ok()) break;
+      }
+      handed = kCount;
+      leave(1);
+    } else {
+      while (handed < kKept) std::this_thread::yield();
+      roundTrips(0);
+    }
+  });
 }
 
 TEST_P(TransportConformance, LastWordsAreHeard) {

@@ -124,10 +124,37 @@ TEST_F(MessengerTest, MorePartsThanTheMessageHasLoseThePeer) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("twice"));
 }
 
+// There reading stops, and goes on as they are taken. Who waits for one that comes behind them gets
+// it, and the end of the peer is not missed.
 TEST_F(MessengerTest, MessagesThatNobodyAsksForAreLimited) {
+  constexpr std::size_t kLimit = 256 << 20;
+  constexpr std::size_t kSlack = 2 * kEagerLimit;  // A message, and what is read ahead.
+  constexpr std::uint32_t kCount = kLimit / kEagerLimit + 64;
+  script_->says.reserve(kCount * (kEagerLimit + kFrameBytes));
+  for (std::uint32_t i = 0; i < kCount; ++i) sayData(i, std::string(kEagerLimit, 'x'));
+  script_->ends = true;
+
+  Request request;
+  messenger_.send(0, {1, 0, 0, {}}, {}, request);
+  const auto readAll = [&] {
+    for (std::size_t before = ~std::size_t{0}; std::exchange(before, script_->heard) != before;) {
+      EXPECT_EQ(toString(messenger_.aborted(2)), "ok");  // Looks for news.
+    }
+    return script_->heard;
+  };
+  const std::size_t held = readAll();
+  EXPECT_GT(held, kLimit - kSlack - kCount * 128);  // Each costs some bytes of its own.
+  EXPECT_LT(held, kLimit + kSlack);
+
   const std::string text(kEagerLimit, 'x');
-  for (std::uint32_t i = 0; i < (256U << 20) / kEagerLimit; ++i) sayData(1000 + i, text);
-  expectLost("more than 256 MiB that nobody asked for");
+  for (std::uint32_t i = 0; i < 10; ++i) EXPECT_EQ(recvText(i, kEagerLimit), text);
+  const std::size_t more = readAll();
+  EXPECT_GT(more, held + 8 * kEagerLimit);
+  EXPECT_LT(more, held + 10 * kEagerLimit + kSlack);
+
+  EXPECT_EQ(recvText(kCount - 1, kEagerLimit), text);
+  for (std::uint32_t i = 10; i < kCount - 1; ++i) ASSERT_EQ(recvText(i, kEagerLimit), text);
+  expectLost("connection closed");
 }
 
 TEST_F(MessengerTest, AbortsWithoutAReasonLoseThePeer) {
@@ -155,6 +182,29 @@ TEST_F(MessengerTest, ASmallMessageSurvivesItsWithdrawnReceive) {
   script_->says.insert(script_->says.end(), rest.begin(), rest.end());
   EXPECT_EQ(recvText(1, 1000), text);
   EXPECT_TRUE(first == before);
+}
+
+// Of a large one, the parts that had come are gone with the buffer: nobody waits for the rest.
+TEST_F(MessengerTest, ALargeMessageIsLostWithItsReceive) {
+  std::vector<std::byte> data(kLarge);
+  const auto sayHalf = [&](std::size_t offset) {
+    script_->say(frame(FrameKind::kPart, 1, kLarge, offset, kLarge / 2),
+                 std::vector<std::byte>(kLarge / 2));
+  };
+  Request request;
+  Request* const requests[] = {&request};
+  messenger_.recv(0, {1, 1, 0, {}}, data, request);
+  sayHalf(0);
+  EXPECT_EQ(messenger_.wait(requests, Deadline::after(50ms)).code(), StatusCode::kTimeout);
+  EXPECT_TRUE(request.begun());
+  for (int i = 0; i < 2; ++i) {
+    const Status status = recv(1, data, 30s);
+    EXPECT_EQ(status.code(), StatusCode::kCancelled) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("it is lost"));
+    if (i == 0) sayHalf(kLarge / 2);
+    sayData(10 + i, "next");
+    EXPECT_EQ(recvText(10 + i, 4), "next");
+  }
 }
 
 TEST_F(MessengerTest, PendingRequestsAreCancelledAtTheEnd) {

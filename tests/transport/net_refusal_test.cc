@@ -208,31 +208,42 @@ TEST_P(TcpRefusalTest, EchoedHandshake) {
 }
 
 TEST_P(RefusalTest, MixedVersionsGiveBothValuesToBoth) {
-  auto options = optionsOf(GetParam(), 1, "rank 1 on host b");
-  options.hello.identity.colla = "0.2.0";
+  struct Field {
+    std::string Identity::*value;
+    std::string what, theirs, ours;
+  };
+  const Field fields[] = {{&Identity::colla, "runs colla", "0.2.0", "0.1.0"},
+                          {&Identity::torch, "runs torch", "2.13.0+cpu", "2.12.1"},
+                          {&Identity::cpu, "has CPU features", "avx2 fma", "avx512f avx2 fma"}};
   // This side's own text, from a handshake that is driven by hand.
   const UniqueFd listening = *listenOn(*Address::parse("127.0.0.1:0"));
   const std::string address = Address::ofLocalEnd(listening.get())->text();
-  Client connector(Handshake::connect(address, options));
-  UniqueFd accepted;
-  ASSERT_TRUE(pump([&] {
-    if (!accepted.valid()) accepted = *acceptOn(listening.get());
-    return accepted.valid();
-  }));
-  Client acceptor(
-      Handshake::accept(std::move(accepted), optionsOf(GetParam(), 0, "rank 0 on host a")));
-  beside_ = [&] {
-    connector.step();
-    acceptor.step();
-  };
-  ASSERT_TRUE(pump([&] { return connector.settled() && acceptor.settled(); }));
-  EXPECT_EQ(toString(*acceptor.outcome),
-            "refused: rank 1 on host b runs colla 0.2.0, this process 0.1.0");
-  EXPECT_EQ(acceptor.outcome->peer(), 1);
-  EXPECT_EQ(toString(*connector.outcome),
-            "refused: rank 0 on host a runs colla 0.1.0, this process 0.2.0");
-  EXPECT_EQ(connector.outcome->peer(), 0);
-  EXPECT_EQ(acceptor.failure, Handshake::Failure::kMixed);
+  for (const auto& [value, what, theirs, ours] : fields) {
+    auto connecting = optionsOf(GetParam(), 1, "rank 1 on host b");
+    auto accepting = optionsOf(GetParam(), 0, "rank 0 on host a");
+    connecting.hello.identity.*value = theirs;
+    accepting.hello.identity.*value = ours;
+    Client connector(Handshake::connect(address, connecting));
+    UniqueFd accepted;
+    ASSERT_TRUE(pump([&] {
+      if (!accepted.valid()) accepted = *acceptOn(listening.get());
+      return accepted.valid();
+    }));
+    Client acceptor(Handshake::accept(std::move(accepted), accepting));
+    beside_ = [&] {
+      connector.step();
+      acceptor.step();
+    };
+    ASSERT_TRUE(pump([&] { return connector.settled() && acceptor.settled(); }));
+    beside_ = nullptr;
+    EXPECT_EQ(toString(*acceptor.outcome),
+              "refused: rank 1 on host b " + what + " " + theirs + ", this process " + ours);
+    EXPECT_EQ(acceptor.outcome->peer(), 1);
+    EXPECT_EQ(toString(*connector.outcome),
+              "refused: rank 0 on host a " + what + " " + ours + ", this process " + theirs);
+    EXPECT_EQ(connector.outcome->peer(), 0);
+    EXPECT_EQ(acceptor.failure, Handshake::Failure::kMixed);
+  }
 }
 
 TEST_P(RefusalTest, SettingsThatDifferAreNamedAndOthersAreNot) {
@@ -301,6 +312,19 @@ TEST_P(RefusalTest, SlowOnesDoNotHoldUpOthersAndRunOutOfTime) {
   }
   for (const auto& fd : slow) EXPECT_TRUE(closed(fd.get()));
   EXPECT_EQ(listener_->refusalsLogged(), 1U);
+}
+
+// They only wanted to know whether somebody is there.
+TEST_P(RefusalTest, WhoSaysNothingAndGoesIsNotLogged) {
+  listen(GetParam());
+  for (int i = 0; i < 3; ++i) {
+    UniqueFd silent = say({});
+    ASSERT_TRUE(pump([&] { return listener_->halfOpen() == 1; }));
+    silent.reset();
+    ASSERT_TRUE(pump([&] { return listener_->halfOpen() == 0; }));
+  }
+  EXPECT_EQ(listener_->refusalsLogged(), 0U);
+  expectOpenFor(GetParam());
 }
 
 TEST_F(NetTest, HalfOpenConnectionsAreLimited) {

@@ -107,7 +107,7 @@ class RingStreamTest : public ::testing::Test {
 TEST_F(RingStreamTest, WhatWasSentBeforeTheEndIsRead) {
   EXPECT_EQ(*there_.write(counting(10)), 10U);
   gone_ = true;
-  EXPECT_TRUE(here_.ready(false));
+  EXPECT_TRUE(here_.ready(true, false));
   EXPECT_EQ(*here_.read(out_), 10U);
   EXPECT_EQ(here_.read(out_).status().code(), StatusCode::kPeerLost);
   EXPECT_EQ(here_.write(counting(1)).status().code(), StatusCode::kPeerLost);
@@ -121,11 +121,11 @@ TEST_F(RingStreamTest, CorruptMemoryIsALostPeer) {
 }
 
 TEST_F(RingStreamTest, ReadyTellsWhatCanMove) {
-  EXPECT_FALSE(here_.ready(false));
-  EXPECT_TRUE(here_.ready(true));
+  EXPECT_FALSE(here_.ready(true, false));
+  EXPECT_TRUE(here_.ready(true, true));
   EXPECT_EQ(*here_.write(counting(100)), kCapacity);
-  EXPECT_FALSE(here_.ready(true));
-  EXPECT_TRUE(there_.ready(false));
+  EXPECT_FALSE(here_.ready(true, true));
+  EXPECT_TRUE(there_.ready(true, false));
 }
 
 // The sleeper is woken by a write, and by a read that makes room.
@@ -140,7 +140,7 @@ TEST_F(RingStreamTest, RingsAfterProgress) {
       while (bell_.sleepers.load() == 0) std::this_thread::yield();
       EXPECT_GT(reading ? *there_.read(out_) : *there_.write(counting(1)), 0U);
     });
-    EXPECT_TRUE(bell_.wait([&] { return here_.ready(reading); }, std::chrono::nanoseconds(0),
+    EXPECT_TRUE(bell_.wait([&] { return here_.ready(true, reading); }, std::chrono::nanoseconds(0),
                            std::chrono::seconds(30)));
   }
 }

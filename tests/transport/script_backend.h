@@ -58,6 +58,7 @@ class ScriptBackend final : public Backend {
 
   std::string_view name() const override { return "script"; }
   void connect(int peer) override { asked_ = peer; }
+  void expect(int /*peer*/) override {}
   void poll(std::vector<Arrival>& arrivals) override {
     if (asked_ < 0) return;
     arrivals.push_back({std::exchange(asked_, -1), std::make_unique<ScriptStream>(script_), {}});

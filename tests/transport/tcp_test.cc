@@ -123,19 +123,5 @@ TEST(TcpTest, NobodyListensWithoutASecret) {
   }
 }
 
-// Its process ended before anybody spoke to it.
-TEST(TcpTest, NobodyListens) {
-  Transports peers = makeTcp(2, Wire::kPlain);
-  peers[0].reset();
-  std::byte data{};
-  Request request;
-  peers[1]->recv(0, {}, {&data, 1}, request);
-  Request* const requests[] = {&request};
-  const Status status = peers[1]->wait(requests, Deadline::after(20s));
-  EXPECT_EQ(status.code(), StatusCode::kPeerLost) << status;
-  EXPECT_EQ(status.peer(), 0);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("rank 0 on host a is gone"));
-}
-
 }  // namespace
 }  // namespace colla::transport

@@ -75,7 +75,7 @@ void InprocBackend::sleep(std::span<Watch> watches, Deadline until) {
   const auto look = [&] {
     bool any = woken_.load(std::memory_order_acquire) || seat_.news.load(std::memory_order_acquire);
     for (Watch& watch : watches) {
-      watch.ready = static_cast<const RingStream*>(watch.stream)->ready(watch.write);
+      watch.ready = static_cast<const RingStream*>(watch.stream)->ready(watch.read, watch.write);
       any |= watch.ready;
     }
     return any;

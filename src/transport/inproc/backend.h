@@ -50,6 +50,7 @@ class InprocBackend final : public Backend {
   std::string_view name() const override { return "inproc"; }
   SharedMemory* sharedMemory() override { return &memory_; }
   void connect(int peer) override;
+  void expect(int /*peer*/) override {}  // Who leaves tells everybody.
   void poll(std::vector<Arrival>& arrivals) override;
   void sleep(std::span<Watch> watches, Deadline until) override;
   void wake() override;

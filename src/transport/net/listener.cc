@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
 
 #include <algorithm>
@@ -131,6 +132,15 @@ void Listener::advance(Id id, std::vector<Connection>& done) {
   const auto it = handshakes_.find(id);
   if (it == handshakes_.end()) return;
   HalfOpen& half = it->second;
+  if (!half.spoke) {
+    std::byte first{};
+    const ssize_t count = recv(half.handshake.fd(), &first, 1, MSG_PEEK);
+    if (count == 0 || (count < 0 && errno == ECONNRESET)) {
+      handshakes_.erase(it);  // Closing its descriptor takes it out of epoll.
+      return;
+    }
+    half.spoke = count > 0;
+  }
   const auto step = half.handshake.step();
   if (!step.ok()) return drop(id, half.handshake.failure(), step.status());
   if (*step == Step::kDone) {

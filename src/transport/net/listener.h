@@ -3,7 +3,7 @@
 //
 // Any number of handshakes is under way at once, none of which blocks another; beyond
 // kMaxHalfOpen the oldest one is dropped. Who is refused is logged once per reason and remote
-// host.
+// host; who goes without having said a word is not (see Knock).
 //
 // Not thread safe. The owner polls fd() for reading together with whatever else it waits for, and
 // calls step() when it is readable; time limits are part of fd().
@@ -62,6 +62,7 @@ class Listener {
     Handshake handshake;
     std::string remote;
     std::uint32_t events;
+    bool spoke = false;
   };
 
   Listener(std::string address, UniqueFd socket, HandshakeOptions options);

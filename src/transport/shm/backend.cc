@@ -59,6 +59,11 @@ void ShmBackend::connect(int peer) {
   lastPoll_ = {};
 }
 
+void ShmBackend::expect(int peer) {
+  const MutexLock lock(mutex_);
+  if (links_[peer] == nullptr) knocks_.emplace_back(peer, options_.peers[peer].address);
+}
+
 void ShmBackend::poll(std::vector<Arrival>& arrivals) {
   const MutexLock lock(mutex_);
   pollLocked(arrivals);
@@ -81,11 +86,18 @@ void ShmBackend::pollLocked(std::vector<Arrival>& arrivals) {
     links_[peer] = std::make_shared<Link>();
     links_[peer]->peer = peer;
     links_[peer]->socket = std::move(connection.stream);
+    std::erase_if(knocks_, [&](const auto& knock) { return knock.first == peer; });
   }
   for (net::Listener::Misfit& misfit : listener_->takeMisfits()) {
     if (misfit.peer <= options_.self || misfit.peer >= static_cast<int>(links_.size())) continue;
     arrivals.push_back({misfit.peer, nullptr, std::move(misfit.why)});
   }
+  std::erase_if(knocks_, [&](auto& entry) {
+    auto& [peer, knock] = entry;
+    const Status status = knock.look();
+    if (!status.ok()) arrivals.push_back(noStream(peer, options_.peers[peer].name, status));
+    return !status.ok();
+  });
   for (const auto& link : links_) {
     if (link == nullptr) continue;
     if (link->up) {
@@ -101,7 +113,7 @@ void ShmBackend::advance(Link& link, std::vector<Arrival>& arrivals) {
   const Status status = advanceOrFail(link, arrivals);
   if (status.ok()) return;
   link.gone = true;
-  arrivals.push_back({link.peer, nullptr, status});
+  arrivals.push_back(noStream(link.peer, options_.peers[link.peer].name, status));
 }
 
 // Handshake, then both greetings.
@@ -170,9 +182,12 @@ Status ShmBackend::onGreeting(Link& link, ReceivedControl received,
                                                       .gone = &link.gone,
                                                       .memory = links_[link.peer]}),
        {}});
+  std::vector<Control> known;
   for (const auto& [address, region] : regions_) {
-    tell(link, {Control::Kind::kRegion, region.number, region.segment->bytes().size()});
+    known.push_back({Control::Kind::kRegion, region.number, region.segment->bytes().size()});
   }
+  std::ranges::sort(known, {}, &Control::region);
+  for (const Control& region : known) tell(link, region);
   return {};
 }
 
@@ -192,6 +207,7 @@ void ShmBackend::service(Link& link) {
     if (control.kind == Control::Kind::kRelease) {
       link.regions.erase(control.region);
     } else if (control.kind == Control::Kind::kRegion && (*received)->fds.size() == 1) {
+      link.newest = std::max(link.newest, control.region);
       auto segment = Segment::attach(std::move((*received)->fds[0]), control.bytes);
       if (segment.ok()) {
         link.regions[control.region] = std::make_shared<const Segment>(*std::move(segment));
@@ -227,14 +243,14 @@ void ShmBackend::flush(Link& link) {
 void ShmBackend::sleep(std::span<Watch> watches, Deadline until) {
   const auto news = [&] {
     return wakes_.load() != wakesSeen_ || std::ranges::any_of(watches, [](const Watch& watch) {
-             return static_cast<RingStream*>(watch.stream)->ready(watch.write);
+             return static_cast<RingStream*>(watch.stream)->ready(watch.read, watch.write);
            });
   };
   ownBell().wait(news, std::min<std::chrono::nanoseconds>(options_.spin.here(), until.remaining()),
                  until.remaining(slice_.load()));
   wakesSeen_ = wakes_.load();
   for (Watch& watch : watches) {
-    watch.ready = static_cast<RingStream*>(watch.stream)->ready(watch.write);
+    watch.ready = static_cast<RingStream*>(watch.stream)->ready(watch.read, watch.write);
   }
 }
 
@@ -311,6 +327,10 @@ Result<Mapping> ShmBackend::map(int peer, Place place, std::size_t bytes, Deadli
         return why->second.withContext(fmt::format("the memory of {}", options_.peers[peer].name));
       }
       if (link->gone) return lost(peer);
+      if (place.region <= link->newest) {
+        return {StatusCode::kCancelled,
+                fmt::format("{} has given that memory up", options_.peers[peer].name), peer};
+      }
       socket = link->socket->fd();
     }
     if (deadline.expired()) {

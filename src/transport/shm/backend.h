@@ -16,12 +16,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/thread_annotations.h"
 #include "transport/backend.h"
 #include "transport/doorbell.h"
 #include "transport/net/handshake.h"
+#include "transport/net/knock.h"
 #include "transport/net/listener.h"
 #include "transport/options.h"
 #include "transport/shared_memory.h"
@@ -40,6 +42,7 @@ class ShmBackend final : public Backend, public SharedMemory {
   std::string_view name() const override { return "shm"; }
   SharedMemory* sharedMemory() override { return this; }
   void connect(int peer) override;
+  void expect(int peer) override;
   void poll(std::vector<Arrival>& arrivals) override;
   void sleep(std::span<Watch> watches, Deadline until) override;
   void wake() override;
@@ -66,6 +69,7 @@ class ShmBackend final : public Backend, public SharedMemory {
     Segment rings;                                                    // The connector's memory.
     std::map<std::uint32_t, std::shared_ptr<const Segment>> regions;  // The peer's, by number.
     std::map<std::uint32_t, Status> refused;  // Those that could not be attached, and why.
+    std::uint32_t newest = 0;                 // They come in the order of their numbers.
     // Regions that the peer has to be told of, while its socket is full.
     std::deque<Control> outbox;
   };
@@ -106,6 +110,8 @@ class ShmBackend final : public Backend, public SharedMemory {
   mutable Mutex mutex_;
   const std::unique_ptr<net::Listener> listener_ COLLA_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<Link>> links_ COLLA_GUARDED_BY(mutex_);  // By peer; null: none.
+  // At peers that are to connect.
+  std::vector<std::pair<int, net::Knock>> knocks_ COLLA_GUARDED_BY(mutex_);
   TimePoint lastPoll_ COLLA_GUARDED_BY(mutex_);
   std::uint32_t nextRegion_ COLLA_GUARDED_BY(mutex_) = 1;
   std::map<const std::byte*, Region> regions_ COLLA_GUARDED_BY(mutex_);  // Own, by address.

@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHugePage = 2 << 20;
+constexpr std::size_t kReserveStep = kHugePage;  // In less time than between two signals.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 // Left to the rest of the system: asking for the last page would wake the kernel's killer.
 constexpr std::size_t kMargin = 64 << 20;
@@ -83,6 +84,19 @@ std::size_t controlGroupRoom() {
   return room;
 }
 
+// Reserves every page now; an error number, or 0. A signal may interrupt it, upon which some
+// kernels (before 6.10) give back all that the call had reserved: whole segments might never be
+// done.
+int reserve(int fd, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes;) {
+    const std::size_t step = std::min(kReserveStep, bytes - at);
+    const int error = posix_fallocate(fd, static_cast<off_t>(at), static_cast<off_t>(step));
+    if (error != 0 && error != EINTR) return error;
+    if (error == 0) at += step;
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::size_t availableMemory() {
@@ -128,12 +142,7 @@ Result<Segment> Segment::create(std::size_t bytes) {
   Segment segment;
   segment.fd_.reset(memfd_create("colla", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!segment.fd_.valid()) return systemError(StatusCode::kIo, "can't create a shared segment");
-  // Reserves every page now. A signal may interrupt it.
-  int error = EINTR;
-  while (error == EINTR) {
-    error = posix_fallocate(segment.fd_.get(), 0, static_cast<off_t>(rounded));
-  }
-  if (error != 0) {
+  if (const int error = reserve(segment.fd_.get(), rounded); error != 0) {
     return {StatusCode::kNoMemory, fmt::format("can't reserve a shared segment of {}: {}",
                                                inMiB(rounded), std::strerror(error))};
   }
@@ -148,8 +157,10 @@ Result<Segment> Segment::attach(UniqueFd fd, std::size_t bytes) {
   Segment segment;
   segment.fd_ = std::move(fd);
   struct stat facts {};
+  // The kernel may add seals of its own (vm.memfd_noexec).
+  const int seals = fcntl(segment.fd_.get(), F_GET_SEALS);
   if (fstat(segment.fd_.get(), &facts) != 0 || static_cast<std::size_t>(facts.st_size) != bytes ||
-      fcntl(segment.fd_.get(), F_GET_SEALS) != kSeals) {
+      seals == -1 || (seals & kSeals) != kSeals) {
     return {StatusCode::kRefused, "a peer passed a segment that is not what it says"};
   }
   COLLA_TRY(segment.map(bytes));

@@ -72,6 +72,11 @@ void TcpBackend::connect(int peer) {
   }
 }
 
+void TcpBackend::expect(int peer) {
+  const MutexLock lock(mutex_);
+  knocks_.emplace_back(peer, options_.peers[static_cast<std::size_t>(peer)].address);
+}
+
 void TcpBackend::poll(std::vector<Arrival>& arrivals) {
   const MutexLock lock(mutex_);
   if (readable(listener_->fd())) {
@@ -85,6 +90,16 @@ void TcpBackend::poll(std::vector<Arrival>& arrivals) {
       arrivals.push_back({misfit.peer, nullptr, std::move(misfit.why)});
     }
   }
+  for (const Arrival& arrival : arrivals) {
+    std::erase_if(knocks_, [&](const auto& knock) { return knock.first == arrival.peer; });
+  }
+  std::erase_if(knocks_, [&](auto& entry) {
+    auto& [peer, knock] = entry;
+    const Status status = knock.look();
+    if (status.ok()) return false;
+    arrivals.push_back(noStream(peer, options_.peers[static_cast<std::size_t>(peer)].name, status));
+    return true;
+  });
   std::erase_if(attempts_, [&](Attempt& attempt) { return advance(attempt, arrivals); });
 }
 
@@ -120,12 +135,7 @@ bool TcpBackend::failed(Attempt& attempt, const Status& why, std::vector<Arrival
     return false;
   }
   const std::string& name = options_.peers[static_cast<std::size_t>(attempt.peer)].name;
-  const bool gone = why.code() == StatusCode::kPeerLost;
-  arrivals.push_back({attempt.peer, nullptr,
-                      Status(why.code(),
-                             gone ? fmt::format("{} is gone ({})", name, why.message())
-                                  : fmt::format("no connection to {}: {}", name, why.message()),
-                             attempt.peer)});
+  arrivals.push_back(noStream(attempt.peer, name, why));
   return true;
 }
 
@@ -133,8 +143,8 @@ void TcpBackend::sleep(std::span<Watch> watches, Deadline until) {
   polled_.clear();
   polled_.push_back({waker_.get(), POLLIN, 0});
   for (const Watch& watch : watches) {
-    polled_.push_back(
-        {watch.stream->fd(), static_cast<short>(POLLIN | (watch.write ? POLLOUT : 0)), 0});
+    const int events = (watch.read ? POLLIN : 0) | (watch.write ? POLLOUT : 0);
+    polled_.push_back({watch.stream->fd(), static_cast<short>(events), 0});
   }
   {
     const MutexLock lock(mutex_);
@@ -145,6 +155,10 @@ void TcpBackend::sleep(std::span<Watch> watches, Deadline until) {
       } else {
         until = until.earlier(Deadline::at(attempt.next));
       }
+    }
+    for (const auto& [peer, knock] : knocks_) {
+      if (knock.fd() >= 0) polled_.push_back({knock.fd(), POLLIN, 0});
+      until = until.earlier(Deadline::at(knock.next()));
     }
   }
 

@@ -7,12 +7,14 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/thread_annotations.h"
 #include "base/unique_fd.h"
 #include "transport/backend.h"
 #include "transport/net/handshake.h"
+#include "transport/net/knock.h"
 #include "transport/net/listener.h"
 #include "transport/options.h"
 
@@ -27,6 +29,7 @@ class TcpBackend final : public Backend {
   std::string_view name() const override { return name_; }
   bool stripes() const override { return true; }
   void connect(int peer) override;
+  void expect(int peer) override;
   void poll(std::vector<Arrival>& arrivals) override;
   void sleep(std::span<Watch> watches, Deadline until) override;
   void wake() override;
@@ -58,6 +61,8 @@ class TcpBackend final : public Backend {
   Mutex mutex_;
   const std::unique_ptr<net::Listener> listener_;
   std::vector<Attempt> attempts_ COLLA_GUARDED_BY(mutex_);
+  // At peers that are to connect.
+  std::vector<std::pair<int, net::Knock>> knocks_ COLLA_GUARDED_BY(mutex_);
 
   std::vector<pollfd> polled_;  // The sleeper's.
 };
