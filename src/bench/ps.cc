@@ -98,7 +98,6 @@ class Trainings {
     how.rounds = options_.rounds;
     how.seconds = options_.seconds;
     how.verifySteps = model.verifySteps;
-    how.lossTolerance = model.lossTolerance;
     how.progress = [this](const std::string& line) { progress_.show(line); };
     for (const std::int64_t batch : batchesOf(model, options_)) {
       const TrainPoint point{

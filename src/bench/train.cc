@@ -67,7 +67,6 @@ class Bench {
     how.seconds = options_.seconds;
     how.progress = [this](const std::string& line) { progress_.show(line); };
     how.verifySteps = model.verifySteps;
-    how.lossTolerance = model.lossTolerance;
     how.batchStatistics = model.batchStatistics;
     TrainPoint point;
     point.model = model.name;

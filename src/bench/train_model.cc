@@ -149,10 +149,9 @@ TrainModel imageNet(std::string_view name) {
   model.weights =
       name == "inceptionv3" ? inceptionWeights(model.classes) : resNetWeights(model.classes);
   model.batchStatistics = true;
-  // Its first gradient in float32 is 2 % off that in float64, and the second loss 0.5 %, in PyTorch
-  // too. A third step multiplies that by hundreds.
-  model.verifySteps = 2;
-  model.lossTolerance = 0.02;
+  // First gradients in float32 are 2 to 7 % off those in float64, in PyTorch too, and so second
+  // losses up to 8 %: the first says more.
+  model.verifySteps = 1;
   model.workerBytes = 1'000'000'000;
   return model;
 }

@@ -46,8 +46,7 @@ struct TrainModel {
   std::vector<FirstWeights> weights;  // In the order of the parameters.
 
   bool batchStatistics = false;  // The loss depends on how the batch is cut into workers' shares.
-  int verifySteps = 20;          // For the comparison of the systems' losses, which
-  double lossTolerance = 1e-3;   // may differ by so much of one.
+  int verifySteps = 20;          // For the comparison of the systems' losses.
   std::size_t workerBytes = 300'000'000;  // What a worker takes beside the data, roughly.
 
   DataType inputType() const;

@@ -67,7 +67,7 @@ class Runner {
       groups[apart ? sharesOf(*track.system) : 1].push_back(track);
     }
     for (const auto& [shares, group] : groups) {
-      const Status agree = checkLosses(results(group), options_);
+      const Status agree = checkLosses(results(group), options_.verifySteps);
       if (!agree.ok()) return agree.withContext(title_);
     }
     for (const Track& track : tracks) {
@@ -193,16 +193,16 @@ double stepSeconds(const std::vector<double>& workers, long steps, bool independ
   return 1 / rate;
 }
 
-Status checkLosses(const std::vector<TrainMeasurement>& measurements,
-                   const TrainRunnerOptions& options) {
+Status checkLosses(const std::vector<TrainMeasurement>& measurements, int steps) {
+  constexpr double kTolerance = 1e-3;
   const TrainMeasurement& first = measurements.front();
   for (const TrainMeasurement& m : measurements) {
     // Written so that NaN fails.
-    if (std::abs(m.loss - first.loss) <= options.lossTolerance * std::abs(first.loss)) continue;
+    if (std::abs(m.loss - first.loss) <= kTolerance * std::abs(first.loss)) continue;
     return {StatusCode::kInternal,
             fmt::format("after {} steps the loss of {} is {:.6g}, but that of {} is {:.6g}: they "
                         "do not train the same",
-                        options.verifySteps, m.system, m.loss, first.system, first.loss)};
+                        steps, m.system, m.loss, first.system, first.loss)};
   }
   return {};
 }
