@@ -47,8 +47,8 @@ class Backend {
   virtual void connect(int peer) = 0;
   // The same for a higher-numbered peer, which is to connect, and may have done so already.
   virtual void expect(int peer) = 0;
-  // Appends what has arrived since the last call. Calls of those above and of poll() are serialised;
-  // they may come while another thread is in sleep().
+  // Appends what has arrived since the last call. Calls of those above and of poll() are
+  // serialised; they may come while another thread is in sleep().
   virtual void poll(std::vector<Arrival>& arrivals) = 0;
 
   // Blocks until one of `watches` is ready, poll() may have news, wake() is called or `until`

@@ -123,6 +123,8 @@ int main(int argc, char** argv) {
     const Status status = operation->second();
     if (!status.ok()) {
       std::cout << "peer=" << status.peer() << " " << status << std::endl;
+      // Whose end would tell the others as well stays.
+      while (operation->first.starts_with("tight")) pause();
       return 3;
     }
     if (i == 0) std::cout << "going" << std::endl;

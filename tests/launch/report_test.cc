@@ -28,7 +28,7 @@ Report reportOf(const Supervisor& supervisor, const RunOptions& options = {}) {
 }
 
 Report notStarted(int error) {
-  Supervisor supervisor({.workers = 2}, TimePoint());
+  Supervisor supervisor({.workers = 2, .timeout = {}}, TimePoint());
   static_cast<void>(supervisor.notStarted(1, error));
   return reportOf(supervisor);
 }
@@ -54,9 +54,9 @@ TEST(ReportTest, WorkerThatIsLostJustBeforeAnInterruptIsNamed) {
   RunOptions options;
   for (const bool patient : {false, true}) {
     options.patient = patient;
-    Supervisor supervisor({.workers = 2, .patient = patient, .spareWorkers = 1}, TimePoint());
-    static_cast<void>(
-        supervisor.ended(1, {.killed = true, .value = SIGKILL}, TimePoint(1000ms)));
+    Supervisor supervisor({.workers = 2, .timeout = {}, .patient = patient, .spareWorkers = 1},
+                          TimePoint());
+    static_cast<void>(supervisor.ended(1, {.killed = true, .value = SIGKILL}, TimePoint(1000ms)));
     static_cast<void>(supervisor.signalled(SIGINT, TimePoint(1010ms)));
     static_cast<void>(
         supervisor.ended(0, {.killed = false, .value = 128 + SIGINT}, TimePoint(1020ms)));
