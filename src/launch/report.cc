@@ -119,10 +119,10 @@ Report makeReport(const Supervisor& supervisor, const Plan& plan, const RunOptio
       return {fmt::format("the job is done without {}", losses(supervisor, plan)), 0};
     case Cause::kFailed: {
       const End end = *supervisor.endOf(supervisor.culprit());
-      return {fmt::format("{} on host {} {}{}{}", plan.processes[culprit].name(), plan.host,
-                          howItEnded(end), afterLosses(supervisor, plan),
-                          lastLines(output, culprit)),
-              end.killed ? 128 + end.value : end.value};
+      return {
+          fmt::format("{} on host {} {}{}{}", plan.processes[culprit].name(), plan.host,
+                      howItEnded(end), afterLosses(supervisor, plan), lastLines(output, culprit)),
+          end.killed ? 128 + end.value : end.value};
     }
     case Cause::kNotStarted: {
       return {fmt::format("cannot start {} on host {}: {}: {}{}", plan.processes[culprit].name(),
