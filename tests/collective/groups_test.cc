@@ -360,6 +360,8 @@ TEST_P(CollectivesTest, AbortEndsWhatIsUnderWayOnEveryRank) {
       told(barrier(group));
     }
     meetOutside();
+    // The others may have come before they gave up: then the last one misses nobody yet.
+    if (group.rank() == group.size() - 1) static_cast<void>(barrier(group));
     told(barrier(group));
   });
 }

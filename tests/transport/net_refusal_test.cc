@@ -1,6 +1,7 @@
 // What is refused: strangers, recordings, mixed jobs, those who only waste time. In each case the
 // listener goes on.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
@@ -237,10 +238,10 @@ TEST_P(RefusalTest, MixedVersionsGiveBothValuesToBoth) {
     ASSERT_TRUE(pump([&] { return connector.settled() && acceptor.settled(); }));
     beside_ = nullptr;
     EXPECT_EQ(toString(*acceptor.outcome),
-              "refused: rank 1 on host b " + what + " " + theirs + ", this process " + ours);
+              fmt::format("refused: rank 1 on host b {} {}, this process {}", what, theirs, ours));
     EXPECT_EQ(acceptor.outcome->peer(), 1);
     EXPECT_EQ(toString(*connector.outcome),
-              "refused: rank 0 on host a " + what + " " + ours + ", this process " + theirs);
+              fmt::format("refused: rank 0 on host a {} {}, this process {}", what, ours, theirs));
     EXPECT_EQ(connector.outcome->peer(), 0);
     EXPECT_EQ(acceptor.failure, Handshake::Failure::kMixed);
   }
