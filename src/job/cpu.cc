@@ -15,6 +15,9 @@ std::string cpuFeatures() {
   const auto add = [&text](bool has, const char* name) {
     if (has) text += std::string(" ") + name;
   };
+  // MKL has other code for each of them, and models choose a library by it.
+  add(__builtin_cpu_is("intel") != 0, "intel");
+  add(__builtin_cpu_is("amd") != 0, "amd");
   add(__builtin_cpu_supports("sse4.2"), "sse4.2");
   add(__builtin_cpu_supports("avx"), "avx");
   add(__builtin_cpu_supports("avx2"), "avx2");
