@@ -146,6 +146,14 @@ Status checkValue(const Setting& setting, std::string_view text, std::string_vie
           fmt::format("{} is \"{}\", but takes {}", origin, text, wanted(setting))};
 }
 
+// Whether text begins with a quote after `before`: a name, or a value behind a name and "=". In
+// other places toml++ looks for the end of a number, or of a word, and a quote is a letter of it.
+bool beginsText(std::string_view before) {
+  const std::size_t last = before.find_last_not_of(" \t");
+  if (last == std::string_view::npos) return true;
+  return before[last] == '=' && before.find('=') == last;
+}
+
 // toml++ 3.3 takes some letters beyond ASCII for impossible where no text is, which is undefined:
 // outside of quotes and comments there are none. A file that can't be read is toml++'s to tell.
 Status checkLetters(const std::string& file) {
@@ -163,8 +171,10 @@ Status checkLetters(const std::string& file) {
       }
       if (quote == '"' && c == '\\') {
         ++i;
-      } else if (quote == 0 ? c == '"' || c == '\'' : c == quote) {
-        quote = quote == 0 ? c : 0;
+      } else if (quote == c) {
+        quote = 0;
+      } else if (quote == 0 && (c == '"' || c == '\'')) {
+        if (beginsText(std::string_view(line).substr(0, i))) quote = c;
       }
     }
   }
