@@ -91,7 +91,8 @@ TEST_F(ConfigTest, LettersBeyondAsciiStandInQuotes) {
   EXPECT_EQ(fine->text("timeline"), "a\"é");
   EXPECT_EQ(fine->text("interface"), "ü");
   for (const char* text :
-       {"é = 1", "slices = é", "timeline = \"a\" é", "slices = 2+\"é\"", "slices ==\"é\""}) {
+       {"é = 1", "slices = é", "timeline = \"a\" é", "slices = 2+\"é\"", "slices ==\"é\"",
+        "slices = ['#'é", "slices = [2=\"é", "timeline = \"\"\"é"}) {
     writeFile(std::string("spin_us = 7\n") + text + "\n");
     EXPECT_THAT(errorOf(load()), HasSubstr(file_ + " line 2: letters beyond ASCII"));
   }
