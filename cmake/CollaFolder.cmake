@@ -2,7 +2,8 @@
 #
 # colla_folder(NAME SOURCES a.cc … [USES folder …] [LINKS target …]) makes the library
 # colla_NAME. Its headers are included as "NAME/file.h", which resolves only through the
-# folders it USES: an include of a folder above it does not build.
+# folders it USES, and a folder may use only those that CMakeLists.txt lists before it:
+# an include that goes upwards does not build, a USES that goes upwards does not configure.
 function(colla_folder name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES;LINKS" ${ARGN})
   set(root ${PROJECT_BINARY_DIR}/include/${name})
@@ -16,6 +17,11 @@ function(colla_folder name)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   foreach(folder IN LISTS ARG_USES)
+    # CMake itself would accept a target that is defined later, and cycles of static libraries.
+    if(NOT TARGET colla_${folder})
+      message(FATAL_ERROR "src/${name} uses ${folder}, which is not one of the folders below it: "
+        "COLLA_FOLDERS in CMakeLists.txt has the order")
+    endif()
     target_link_libraries(colla_${name} PUBLIC colla_${folder})
   endforeach()
   target_link_libraries(colla_${name} PUBLIC ${ARG_LINKS})
