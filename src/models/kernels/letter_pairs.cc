@@ -4,14 +4,14 @@
 // every k, and for every window. They are counted once for the longest window and k = 0; a shorter
 // window adds the pairs behind them, and each next k gives up one pair in front and takes one
 // behind.
-#include "kernels/letter_pairs.h"
+#include "models/kernels/letter_pairs.h"
 
 #include <algorithm>
 #include <array>
 
 #include "base/check.h"
 
-namespace colla::kernels {
+namespace colla::models::kernels {
 namespace {
 
 const std::array<Shares, kLetters>& allShares() {
@@ -144,4 +144,4 @@ void LetterPairs::moments(std::int64_t window, T* sums, T* products) const {
 template void LetterPairs::moments<float>(std::int64_t, float*, float*) const;
 template void LetterPairs::moments<double>(std::int64_t, double*, double*) const;
 
-}  // namespace colla::kernels
+}  // namespace colla::models::kernels

@@ -1,4 +1,4 @@
-#include "kernels/logistic.h"
+#include "models/kernels/logistic.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/instruction_set.h"
-#include "kernels/logistic_kernel.h"
+#include "models/kernels/logistic_kernel.h"
 
-namespace colla::kernels {
+namespace colla::models::kernels {
 namespace {
 
 struct Problem {
@@ -128,4 +128,4 @@ TEST(LogisticTest, BuildsGiveTheSameBits) {
 }
 
 }  // namespace
-}  // namespace colla::kernels
+}  // namespace colla::models::kernels

@@ -14,9 +14,9 @@
 
 #include <cstdint>
 
-#include "kernels/letters.h"
+#include "models/kernels/letters.h"
 
-namespace colla::kernels {
+namespace colla::models::kernels {
 
 struct FilterRange {
   std::int64_t begin;
@@ -39,4 +39,4 @@ void maxConvolutionBackward(const Letters& letters, const T* gradient, const std
                             std::int64_t filters, std::int64_t window, FilterRange range,
                             T* weightGradient);
 
-}  // namespace colla::kernels
+}  // namespace colla::models::kernels

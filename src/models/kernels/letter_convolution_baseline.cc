@@ -1,6 +1,6 @@
-#include "kernels/letter_convolution_body.h"
+#include "models/kernels/letter_convolution_body.h"
 
-namespace colla::kernels {
+namespace colla::models::kernels {
 
 template <typename T>
 MaxKernel<T> baselineMaxKernel() {
@@ -9,4 +9,4 @@ MaxKernel<T> baselineMaxKernel() {
 template MaxKernel<float> baselineMaxKernel<float>();
 template MaxKernel<double> baselineMaxKernel<double>();
 
-}  // namespace colla::kernels
+}  // namespace colla::models::kernels

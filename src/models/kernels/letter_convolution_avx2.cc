@@ -1,7 +1,7 @@
 // Built with -mavx2: called only where the CPU has it.
-#include "kernels/letter_convolution_body.h"
+#include "models/kernels/letter_convolution_body.h"
 
-namespace colla::kernels {
+namespace colla::models::kernels {
 
 template <typename T>
 MaxKernel<T> avx2MaxKernel() {
@@ -10,4 +10,4 @@ MaxKernel<T> avx2MaxKernel() {
 template MaxKernel<float> avx2MaxKernel<float>();
 template MaxKernel<double> avx2MaxKernel<double>();
 
-}  // namespace colla::kernels
+}  // namespace colla::models::kernels

@@ -1,10 +1,10 @@
-#include "kernels/letter_pairs.h"
+#include "models/kernels/letter_pairs.h"
 
 #include <gtest/gtest.h>
 
-#include "kernels/samples.h"
+#include "models/kernels/samples.h"
 
-namespace colla::kernels {
+namespace colla::models::kernels {
 namespace {
 
 // The same in the plain way: the class vectors of every window, and their products.
@@ -53,4 +53,4 @@ TEST(LetterPairsTest, MomentsAreThoseOfAllWindows) {
 }
 
 }  // namespace
-}  // namespace colla::kernels
+}  // namespace colla::models::kernels

@@ -1,4 +1,4 @@
-#include "kernels/letters.h"
+#include "models/kernels/letters.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-namespace colla::kernels {
+namespace colla::models::kernels {
 namespace {
 
 // Places in ACDEFGHIKLMNPQRSTVWY.
@@ -57,4 +57,4 @@ Result<std::shared_ptr<const Letters>> Letters::create(std::span<const std::uint
   return std::shared_ptr<const Letters>(std::move(made));
 }
 
-}  // namespace colla::kernels
+}  // namespace colla::models::kernels

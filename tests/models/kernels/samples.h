@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/letters.h"
+#include "models/kernels/letters.h"
 
-namespace colla::kernels {
+namespace colla::models::kernels {
 
 struct Samples {
   std::int64_t samples;
@@ -74,4 +74,4 @@ std::vector<double> convolution(const Samples& samples, std::int64_t sample, con
   return values;
 }
 
-}  // namespace colla::kernels
+}  // namespace colla::models::kernels

@@ -1,11 +1,11 @@
-#include "kernels/letters.h"
+#include "models/kernels/letters.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kernels/samples.h"
+#include "models/kernels/samples.h"
 
-namespace colla::kernels {
+namespace colla::models::kernels {
 namespace {
 
 using ::testing::ElementsAreArray;
@@ -44,4 +44,4 @@ TEST(LettersTest, WhatIsNoLetterIsRefusedWithItsPlace) {
 }
 
 }  // namespace
-}  // namespace colla::kernels
+}  // namespace colla::models::kernels

@@ -14,7 +14,7 @@
 
 #include "colla/status.h"
 
-namespace colla::kernels {
+namespace colla::models::kernels {
 
 inline constexpr int kLetters = 25;
 inline constexpr int kClasses = 21;
@@ -56,4 +56,4 @@ class Letters {
   std::vector<std::int64_t> used_;
 };
 
-}  // namespace colla::kernels
+}  // namespace colla::models::kernels

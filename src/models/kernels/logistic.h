@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <span>
 
-namespace colla::kernels {
+namespace colla::models::kernels {
 
 struct LogisticBatch {
   const float* rows = nullptr;  // [samples][features]
@@ -29,4 +29,4 @@ struct LogisticGradient {
 double logisticLoss(const LogisticBatch& batch, const float* weight, float bias, float scale,
                     std::span<float> logits, LogisticGradient& gradient);
 
-}  // namespace colla::kernels
+}  // namespace colla::models::kernels

@@ -17,12 +17,12 @@
 // A sum is made from its first letter to its last, whatever its place in a tile.
 #pragma once
 
-#include "kernels/letter_convolution_kernel.h"
+#include "models/kernels/letter_convolution_kernel.h"
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
-namespace colla::kernels {
+namespace colla::models::kernels {
 namespace {
 
 constexpr int kTile = 8;
@@ -166,4 +166,4 @@ void maxOfSums(const T* table, std::int64_t window, const std::uint8_t* letters,
 }
 
 }  // namespace
-}  // namespace colla::kernels
+}  // namespace colla::models::kernels

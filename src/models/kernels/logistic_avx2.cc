@@ -1,8 +1,8 @@
 // Built with -mavx2: called only where the CPU has it.
-#include "kernels/logistic_body.h"
+#include "models/kernels/logistic_body.h"
 
-namespace colla::kernels {
+namespace colla::models::kernels {
 
 LogisticKernels avx2LogisticKernels() { return {products, accumulate}; }
 
-}  // namespace colla::kernels
+}  // namespace colla::models::kernels

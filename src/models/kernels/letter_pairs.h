@@ -12,9 +12,9 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/letters.h"
+#include "models/kernels/letters.h"
 
-namespace colla::kernels {
+namespace colla::models::kernels {
 
 // Does not change; thread safe.
 class LetterPairs {
@@ -46,4 +46,4 @@ class LetterPairs {
   Counts counts_;
 };
 
-}  // namespace colla::kernels
+}  // namespace colla::models::kernels

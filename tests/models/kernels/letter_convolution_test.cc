@@ -1,4 +1,4 @@
-#include "kernels/letter_convolution.h"
+#include "models/kernels/letter_convolution.h"
 
 #include <gtest/gtest.h>
 
@@ -9,10 +9,10 @@
 #include <limits>
 
 #include "base/instruction_set.h"
-#include "kernels/letter_convolution_kernel.h"
-#include "kernels/samples.h"
+#include "models/kernels/letter_convolution_kernel.h"
+#include "models/kernels/samples.h"
 
-namespace colla::kernels {
+namespace colla::models::kernels {
 namespace {
 
 template <typename T>
@@ -162,4 +162,4 @@ TYPED_TEST(LetterConvolutionTest, BackwardTouchesTheWinners) {
 }
 
 }  // namespace
-}  // namespace colla::kernels
+}  // namespace colla::models::kernels

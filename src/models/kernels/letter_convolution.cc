@@ -1,4 +1,4 @@
-#include "kernels/letter_convolution.h"
+#include "models/kernels/letter_convolution.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,9 +7,9 @@
 
 #include "base/check.h"
 #include "base/instruction_set.h"
-#include "kernels/letter_convolution_kernel.h"
+#include "models/kernels/letter_convolution_kernel.h"
 
-namespace colla::kernels {
+namespace colla::models::kernels {
 namespace {
 
 template <typename T>
@@ -128,4 +128,4 @@ template void maxConvolutionBackward<float>(const Letters&, const float*, const 
 template void maxConvolutionBackward<double>(const Letters&, const double*, const std::int32_t*,
                                              std::int64_t, std::int64_t, FilterRange, double*);
 
-}  // namespace colla::kernels
+}  // namespace colla::models::kernels

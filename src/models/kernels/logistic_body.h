@@ -3,9 +3,9 @@
 // is called, so that the linker can't mix the versions up.
 #pragma once
 
-#include "kernels/logistic_kernel.h"
+#include "models/kernels/logistic_kernel.h"
 
-namespace colla::kernels {
+namespace colla::models::kernels {
 namespace {
 
 constexpr int kVectorLanes = 8;
@@ -90,4 +90,4 @@ void accumulate(const float* rows, std::int64_t features, int count, const float
 }
 
 }  // namespace
-}  // namespace colla::kernels
+}  // namespace colla::models::kernels

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "kernels/letters.h"
+#include "models/kernels/letters.h"
 
-namespace colla::kernels {
+namespace colla::models::kernels {
 
 // The filters that one table row has, side by side in the lanes of a vector.
 inline constexpr int kRowBytes = 32;
@@ -24,4 +24,4 @@ MaxKernel<T> baselineMaxKernel();
 template <typename T>
 MaxKernel<T> avx2MaxKernel();
 
-}  // namespace colla::kernels
+}  // namespace colla::models::kernels

@@ -1,13 +1,13 @@
-#include "kernels/logistic.h"
+#include "models/kernels/logistic.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "base/instruction_set.h"
-#include "kernels/logistic_kernel.h"
+#include "models/kernels/logistic_kernel.h"
 
-namespace colla::kernels {
+namespace colla::models::kernels {
 namespace {
 
 struct Sample {
@@ -50,4 +50,4 @@ double logisticLoss(const LogisticBatch& batch, const float* weight, float bias,
   return loss;
 }
 
-}  // namespace colla::kernels
+}  // namespace colla::models::kernels

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace colla::kernels {
+namespace colla::models::kernels {
 
 // Rows that go through the cache together.
 inline constexpr int kLogisticRows = 4;
@@ -20,4 +20,4 @@ struct LogisticKernels {
 LogisticKernels baselineLogisticKernels();
 LogisticKernels avx2LogisticKernels();
 
-}  // namespace colla::kernels
+}  // namespace colla::models::kernels
