@@ -1,4 +1,4 @@
-#include "base/table.h"
+#include "base/text_table.h"
 
 #include <fmt/format.h>
 
