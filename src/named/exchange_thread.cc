@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "collective/group_core.h"
-#include "named/core.h"
+#include "named/exchange.h"
 #include "named/fusion.h"
 #include "transport/spin.h"
 
@@ -22,7 +22,7 @@ constexpr auto kLastWords = 1s;
 
 }  // namespace
 
-void Exchange::Core::serveOnThread() {
+void Exchange::serveOnThread() {
   const transport::BackgroundThread behindTheCaller;
   const Status end = runOnThread();
   tellEnd(end);
@@ -30,7 +30,7 @@ void Exchange::Core::serveOnThread() {
 }
 
 // Until there is a reason to end, which is returned.
-Status Exchange::Core::runOnThread() {
+Status Exchange::runOnThread() {
   while (true) {
     COLLA_TRY(takeLocal());
     COLLA_TRY(takeMessages());
@@ -39,7 +39,7 @@ Status Exchange::Core::runOnThread() {
   }
 }
 
-Status Exchange::Core::takeLocal() {
+Status Exchange::takeLocal() {
   Report report;
   bool closing = false;
   {
@@ -69,7 +69,7 @@ Status Exchange::Core::takeLocal() {
   return {};
 }
 
-Status Exchange::Core::takeMessages() {
+Status Exchange::takeMessages() {
   for (const auto& mailbox : mailboxes_) {
     while (true) {
       COLLA_TRY_ASSIGN(const auto message, mailbox->next());
@@ -85,7 +85,7 @@ Status Exchange::Core::takeMessages() {
   return {};
 }
 
-Status Exchange::Core::takeReport(int rank, std::span<const std::byte> bytes) {
+Status Exchange::takeReport(int rank, std::span<const std::byte> bytes) {
   auto report = decodeReport(bytes);
   if (!report.ok()) {
     return {report.status().code(), fmt::format("{}: {}", names_[rank], report.status().message()),
@@ -97,7 +97,7 @@ Status Exchange::Core::takeReport(int rank, std::span<const std::byte> bytes) {
                             std::chrono::steady_clock::now());
 }
 
-Status Exchange::Core::coordinate() {
+Status Exchange::coordinate() {
   const TimePoint now = std::chrono::steady_clock::now();
   for (Decision& decision : coordinator_->decide()) {
     timeline_.decided(decision.what);
@@ -124,7 +124,7 @@ Status Exchange::Core::coordinate() {
   return stall.end;
 }
 
-void Exchange::Core::wait() {
+void Exchange::wait() {
   std::vector<transport::Request*> requests;
   for (const auto& mailbox : mailboxes_) requests.push_back(mailbox->pending());
   Deadline deadline = goodbye_.value_or(Deadline::never());
@@ -135,13 +135,13 @@ void Exchange::Core::wait() {
   wake_.wait(requests, deadline);
 }
 
-Status Exchange::Core::carryOut(const Orders& orders) {
+Status Exchange::carryOut(const Orders& orders) {
   for (const Batch& batch : orders.batches) COLLA_TRY(carryOut(batch));
   told_ = !orders.end.ok();
   return orders.end;
 }
 
-Status Exchange::Core::carryOut(const Batch& batch) {
+Status Exchange::carryOut(const Batch& batch) {
   const Decision& first = batch.front();
   if (!first.error.ok() || first.what.key.set == kOwnSet) return carryOutOwn(first);
   const auto group = groups_.find(first.what.key.set);
@@ -172,7 +172,7 @@ Status Exchange::Core::carryOut(const Batch& batch) {
 }
 
 // Errors, and what changes the exchange itself.
-Status Exchange::Core::carryOutOwn(const Decision& decision) {
+Status Exchange::carryOutOwn(const Decision& decision) {
   const Announcement& what = decision.what;
   if (!decision.error.ok()) {
     if (std::ranges::find(decision.ranks, rank_) != decision.ranks.end()) {
@@ -200,7 +200,7 @@ Status Exchange::Core::carryOutOwn(const Decision& decision) {
   return {};
 }
 
-void Exchange::Core::tellEnd(const Status& end) {
+void Exchange::tellEnd(const Status& end) {
   if (told_) return;
   const auto bytes = coordinator_ ? encode(Orders{.batches = {}, .end = end})
                                   : encode(Report{.announcements = {}, .end = end});
@@ -209,15 +209,11 @@ void Exchange::Core::tellEnd(const Status& end) {
   for (const auto& mailbox : mailboxes_) mailbox->flush(deadline);
 }
 
-void Exchange::Core::breakGroups(const Status& why) {
-  for (const auto& [set, group] : groups_) {
-    const collective::CallArguments nothing;
-    static_cast<void>(group->core().run(nothing, {}, {}, [&](GroupCore::Turn&) { return why; }));
-  }
+void Exchange::breakGroups(const Status& why) {
+  for (const auto& [set, group] : groups_) group->core().abort(why);
 }
 
-void Exchange::Core::finish(const Key& key, const Status& status,
-                            std::span<const std::int64_t> numbers) {
+void Exchange::finish(const Key& key, const Status& status, std::span<const std::int64_t> numbers) {
   std::map<Key, Request>::node_type node;
   {
     const MutexLock lock(mutex_);
@@ -226,7 +222,7 @@ void Exchange::Core::finish(const Key& key, const Status& status,
   if (!node.empty()) node.mapped().done(status, numbers);
 }
 
-void Exchange::Core::finishAll(const Status& end) {
+void Exchange::finishAll(const Status& end) {
   std::map<Key, Request> left;
   Status why = end;
   {
