@@ -16,6 +16,7 @@
 
 #include "colla/status.h"
 #include "ps/channel.h"
+#include "ps/declaration.h"
 #include "ps/layout.h"
 #include "ps/row_memory.h"
 #include "ps/shard.h"

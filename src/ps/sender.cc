@@ -27,7 +27,7 @@ void Client::Sender::send(int peer, std::uint32_t channel, std::uint32_t sequenc
                           std::vector<std::span<const std::byte>> partials) {
   {
     const MutexLock lock(mutex_);
-    parcels_.push_back({peer, channel, sequence, ask, std::move(partials)});
+    parcels_.push_back({peer, channel, sequence, encode(ask), std::move(partials)});
   }
   changed_.notify_all();
 }
@@ -39,6 +39,7 @@ void Client::Sender::finish() {
 
 void Client::Sender::run() {
   const transport::BackgroundThread background;
+  std::vector<transport::Request*> pending;
   mutex_.lock();
   while (true) {
     while (!closing_ && parcels_.empty()) changed_.wait(mutex_);
@@ -48,10 +49,10 @@ void Client::Sender::run() {
     busy_ = true;
     mutex_.unlock();
     std::deque<transport::Request> requests(parcel.partials.size() + 1);
-    std::vector<transport::Request*> pending;
+    pending.clear();
     for (transport::Request& request : requests) pending.push_back(&request);
-    transport_.send(parcel.peer, envelopeOf(parcel.channel, parcel.sequence, kAskStep),
-                    std::as_bytes(std::span(&parcel.ask, 1)), requests[0]);
+    transport_.send(parcel.peer, envelopeOf(parcel.channel, parcel.sequence, kAskStep), parcel.ask,
+                    requests[0]);
     for (std::uint32_t i = 0; i < parcel.partials.size(); ++i) {
       transport_.send(parcel.peer, envelopeOf(parcel.channel, parcel.sequence, kPayloadStep + i),
                       parcel.partials[i], requests[i + 1]);

@@ -31,7 +31,7 @@ class Client::Sender {
     int peer;
     std::uint32_t channel;
     std::uint32_t sequence;
-    Ask ask;
+    std::vector<std::byte> ask;
     std::vector<std::span<const std::byte>> partials;
   };
   void run();
