@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "colla/error.h"
-#include "tables/client_options.h"
+#include "ps/client_options.h"
 #include "train/row_gradient.h"
 #include "train/tensors.h"
 
@@ -87,8 +87,8 @@ Servers::Servers(Job& job, const SliceMap& map, Tensors tensors, const ServerPla
   }
   declaration.firstSlices.push_back(map.slices());
 
-  client_ = valueOrThrow(ps::Client::connect(clientOptions(job), std::move(declaration)));
-  if (job.rank() == 0) snapshots_.emplace(clientOptions(job), client_->layout());
+  client_ = valueOrThrow(ps::Client::connect(ps::clientOptions(job), std::move(declaration)));
+  if (job.rank() == 0) snapshots_.emplace(ps::clientOptions(job), client_->layout());
   for (int i = floats_.partials(); i < floats_.buffers(); ++i) {
     levels_.emplace_back(client_->layout().areaBytes());
   }

@@ -57,8 +57,7 @@ class Watched final : public transport::Transport {
   void recv(int peer, const transport::Envelope& envelope, std::span<std::byte> data,
             transport::Request& request) override {
     if (envelope.step == ps::kAskStep && envelope.sequence > 0) {
-      ps::Ask ask;
-      std::memcpy(&ask, data.data(), sizeof(ask));
+      const ps::Ask ask = ps::decodeAsk(data);
       const std::lock_guard lock(mutex_);
       asked_[ask.topic].push_back(ask.number);
       changed_.notify_all();

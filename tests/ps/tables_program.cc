@@ -1,9 +1,16 @@
 // Workers that add to tables and print what they read: ./tables_program CASE STALENESS
+// CASE `threads`: the server prints how many threads of its team have computed.
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
 #include <string>
+#include <thread>
 
 #include "colla/job.h"
+#include "colla/server.h"
 #include "colla/table.h"
 
 namespace {
@@ -59,17 +66,64 @@ colla::Status wrong(colla::Job& job, std::int64_t staleness) {
   return {};
 }
 
+// Enough rows for a server to share among its threads.
+colla::Status addToALargeTable(colla::Job& job) {
+  COLLA_TRY_ASSIGN(
+      const auto tables,
+      colla::Tables::open(job, {{.name = "whole", .rows = 1 << 20, .width = 4, .dense = true}}));
+  for (int clock = 0; clock < 50; ++clock) {
+    COLLA_TRY(tables->table("whole").inc(clock, std::vector<float>{1, 2, 3, 4}));
+    COLLA_TRY(tables->clock());
+  }
+  return {};
+}
+
+// Threads of a server's team in this process that have had a processor for longer than it takes to
+// wake up and go back to sleep.
+std::set<std::string> computingThreads() {
+  constexpr std::int64_t kLongerThanAWakeUp = 3'000'000;  // Nanoseconds.
+  std::set<std::string> threads;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    std::int64_t onProcessor = 0;
+    std::ifstream(task.path() / "schedstat") >> onProcessor;
+    if (name == "colla-team" && onProcessor > kLongerThanAWakeUp) {
+      threads.insert(task.path().filename());
+    }
+  }
+  return threads;
+}
+
+colla::Status serveAndCountThreads(colla::Job& job) {
+  std::atomic<bool> over = false;
+  std::set<std::string> computing;
+  std::thread watcher([&] {
+    while (!over) {
+      computing.merge(computingThreads());
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  });
+  const colla::Status status = colla::serve(job);
+  over = true;
+  watcher.join();
+  std::printf("%zu threads of the team have computed\n", computing.size());
+  return status;
+}
+
 }  // namespace
 
 int main(int /*argc*/, char** argv) {
   const auto job = colla::Job::init({.serves = true});
   colla::Status status = job.status();
+  const std::string test = argv[1];
   if (status.ok() && (*job)->role() == colla::Role::kServer) {
-    status = colla::serve(**job);
+    status = test == "threads" ? serveAndCountThreads(**job) : colla::serve(**job);
   } else if (status.ok()) {
     const std::int64_t staleness = std::atoll(argv[2]);
-    status =
-        std::string(argv[1]) == "wrong" ? wrong(**job, staleness) : addAndRead(**job, staleness);
+    status = test == "threads" ? addToALargeTable(**job)
+             : test == "wrong" ? wrong(**job, staleness)
+                               : addAndRead(**job, staleness);
   }
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", colla::toString(status).c_str());

@@ -51,14 +51,19 @@ TEST(TablesErrorTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(ended.out, HasSubstr("row 3 has 5 6"));
 }
 
+// One of three is the server's own, the other two are its team's.
 TEST(TablesErrorTest, ThreadsOfAServer) {
-  const std::vector<std::string> rest = {"--", TABLES_PROGRAM, "add", "0"};
-  std::vector<std::string> words = {"-np", "1", "--ps", "1", "--server-threads", "3"};
-  words.insert(words.end(), rest.begin(), rest.end());
-  const Ended good = run(words);
-  EXPECT_EQ(good.code, 0) << good.err;
-  words[5] = "-1";
-  const Ended bad = run(words);
+  const auto runWith = [](const std::string& threads) {
+    return run({"-np", "1", "--ps", "1", "--server-threads", threads, "--", TABLES_PROGRAM,
+                "threads", "0"});
+  };
+  const Ended three = runWith("3");
+  EXPECT_EQ(three.code, 0) << three.err;
+  EXPECT_THAT(three.out, HasSubstr("2 threads of the team have computed"));
+  const Ended one = runWith("1");
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_THAT(one.out, HasSubstr("0 threads of the team have computed"));
+  const Ended bad = runWith("-1");
   EXPECT_EQ(bad.code, 2);
   EXPECT_THAT(bad.err,
               HasSubstr("--server-threads is \"-1\", but takes a whole number from 0 to 4096"));

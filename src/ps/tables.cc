@@ -12,8 +12,7 @@
 #include "colla/table.h"
 #include "collective/rows.h"
 #include "ps/client.h"
-#include "ps/server.h"
-#include "tables/client_options.h"
+#include "ps/client_options.h"
 
 namespace colla {
 namespace {
@@ -159,7 +158,7 @@ Result<std::unique_ptr<Tables>> Tables::open(Job& job, std::vector<TableOptions>
   declaration.policy = {
       .consistency = ps::Consistency::kSsp, .workers = job.size(), .staleness = options.staleness};
   for (int worker = 0; worker <= job.size(); ++worker) declaration.firstSlices.push_back(worker);
-  COLLA_TRY_ASSIGN(auto client, ps::Client::connect(clientOptions(job), declaration));
+  COLLA_TRY_ASSIGN(auto client, ps::Client::connect(ps::clientOptions(job), declaration));
   auto state = std::make_unique<State>();
   for (std::size_t i = 0; i < tables.size(); ++i) {
     auto table = std::make_unique<Table::State>();
@@ -223,24 +222,5 @@ Status Tables::clock() {
 }
 
 std::int64_t Tables::behind() const { return state_->behind; }
-
-Status serve(Job& job) {
-  if (job.role() != Role::kServer) {
-    return {StatusCode::kInvalidArgument, "this process is a worker: only servers serve"};
-  }
-  const auto names = job.names();
-  for (std::uint32_t life = 0;; ++life) {
-    ps::Server server({.transport = job.transport(),
-                       .rank = job.rank(),
-                       .servers = job.servers(),
-                       .workers = static_cast<int>(names.size()) - job.servers(),
-                       .names = names,
-                       .timeout = job.timeout(),
-                       .threads = job.threads(),
-                       .life = life});
-    COLLA_TRY(server.run());
-    if (!server.again()) return {};
-  }
-}
 
 }  // namespace colla

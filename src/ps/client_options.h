@@ -1,12 +1,12 @@
-// A worker's way to the servers of its job.
+// Where a worker of a job finds its servers.
 #pragma once
 
 #include "colla/job.h"
 #include "ps/client.h"
 
-namespace colla {
+namespace colla::ps {
 
-inline ps::ClientOptions clientOptions(Job& job) {
+inline ClientOptions clientOptions(Job& job) {
   return {.transport = job.transport(),
           .rank = job.rank(),
           .workers = job.size(),
@@ -15,4 +15,4 @@ inline ps::ClientOptions clientOptions(Job& job) {
           .timeout = job.timeout()};
 }
 
-}  // namespace colla
+}  // namespace colla::ps
