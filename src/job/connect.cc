@@ -26,7 +26,7 @@ namespace tcp = transport::tcp;
 constexpr transport::Spin kSpinWithCores = {.caller = 1000us, .background = 100us};
 constexpr transport::Spin kSpinWithout = {.caller = 2us, .background = 2us};
 
-tcp::Wire tcpWire(Wire wire) { return wire == Wire::kTcp ? tcp::Wire::kTls : tcp::Wire::kPlain; }
+tcp::Security tcpWire(Wire wire) { return wire == Wire::kTcp ? tcp::Security::kTls : tcp::Security::kPlain; }
 
 // Where to listen: at the address that the user gave this process or else on the interface that
 // leads to the others, unless the user named one.
