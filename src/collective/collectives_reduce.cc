@@ -101,7 +101,7 @@ Status allreduce(Group& group, const SliceMap& map, std::span<const ConstBuffer>
                          invalid("the slices are mapped to {} workers, but the group has {} ranks",
                                  map.workers(), core.size()));
   }
-  const auto tree = collective::SumTree::of(map);
+  const collective::SumTree& tree = map.tree();
   Status refusal = checkCount("partials", partials.size(), tree.leavesOf(core.rank()));
   for (const ConstBuffer& partial : partials) {
     refusal = first({refusal, checkType(partial, result),
@@ -128,7 +128,7 @@ Status reduce(Group& group, ConstBuffer data, Buffer result, int root,
     const std::size_t elementSize = sizeOf(data.type());
     if (core.board() != nullptr) {
       const collective::Folder fold(core.tree(), data.type(), options.op);
-      return collective::showAll(
+      return collective::readSources(
           turn, data.bytes(), bytes, [&](int) { return bytes; },
           [&](std::size_t begin, std::size_t end, std::span<const std::byte* const> at) {
             if (!mine) return;
@@ -174,7 +174,7 @@ Status reduceScatter(Group& group, ConstBuffer data, Buffer result, const Reduce
       const collective::Folder fold(core.tree(), data.type(), options.op);
       const std::size_t from = part * core.rank();
       std::vector<const std::byte*> leaves(core.size());
-      return collective::showAll(
+      return collective::readSources(
           turn, data.bytes(), data.bytes().size(), [&](int) { return data.bytes().size(); },
           [&](std::size_t begin, std::size_t end, std::span<const std::byte* const> at) {
             const Range seen = within(from, from + part, begin, end);

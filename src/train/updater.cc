@@ -272,7 +272,8 @@ double clipFactorOf(std::span<const torch::Tensor> gradients, double maxNorm) {
 std::unique_ptr<Updater> makeUpdater(const Optimizer& optimizer, std::vector<Parameter> parameters,
                                      Job* common) {
   if (const auto* options = std::get_if<OptimizerOptions>(&optimizer)) {
-    const bool can = common != nullptr && common->size() > 1 && common->sharesMemory();
+    const bool can =
+        common != nullptr && common->size() > 1 && common->epoch().topology().sharesMemory();
     return std::make_unique<RuleUpdater>(*options, std::move(parameters), can ? common : nullptr);
   }
   return std::make_unique<TorchUpdater>(std::get<TorchOptimizer>(optimizer), std::move(parameters));
