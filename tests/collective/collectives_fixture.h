@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "colla/collectives.h"
-#include "collective/ranks.h"
+#include "support/ranks.h"
 
 namespace colla::test {
 

@@ -10,7 +10,7 @@
 #include <random>
 #include <tuple>
 
-#include "job/processes.h"
+#include "support/processes.h"
 
 namespace colla {
 namespace {

@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "collective/ranks.h"
 #include "ps/client.h"
 #include "ps/server.h"
+#include "support/ranks.h"
 
 namespace colla::ps {
 
