@@ -179,9 +179,14 @@ class Trainee {
   Trainee(Client& client, int rank, int slices, int workers)
       : client_(client), map_(*SliceMap::even(slices, workers)), rank_(rank) {}
 
-  // Worker 0 brings the first values.
-  void begin(const Model& model) {
-    if (rank_ == 0) {
+  // Worker 0 brings the first values, or (`kept`: updates made) goes on with what servers have
+  // kept.
+  void begin(const Model& model, std::int64_t kept = -1) {
+    if (rank_ == 0 && kept >= 0) {
+      const auto step = client_.resume();
+      ASSERT_TRUE(step.ok()) << step.status();
+      EXPECT_EQ(*step, kept);
+    } else if (rank_ == 0) {
       const auto put = [&](int entry, const auto& values) {
         std::memcpy(client_.area().data() + client_.layout().offsetOf(entry), values.data(),
                     values.size() * sizeof(values[0]));
@@ -334,6 +339,74 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ServerBitsTest,
                                            Case{Wire::kTcp, 2, 2, 2, "adamw", 0, 2},
                                            Case{Wire::kTcpPlain, 3, 1, 5, "momentum", 1}),
                          nameOf);
+
+class EpochsTest : public ::testing::TestWithParam<Wire> {};
+INSTANTIATE_TEST_SUITE_P(Wires, EpochsTest,
+                         ::testing::Values(Wire::kShared, Wire::kMessages, Wire::kShm,
+                                           Wire::kTcpPlain),
+                         [](const auto& wire) { return toString(wire.param); });
+
+// Three workers, then two of them, then four, with ranks that change: the bits of one that has
+// everything and never stops.
+TEST_P(EpochsTest, OtherWorkersGoOnWithTheSameBits) {
+  constexpr int kSlices = 6;
+  constexpr std::int64_t kSteps = 3;  // Of each epoch.
+  const Crew::Epochs epochs = {{0, 1, 2}, {2, 0}, {3, 1, 0, 2}};
+  Crew crew(GetParam(), 4, 2);
+  crew.runEpochs(epochs, [&](int epoch, int rank, const ClientOptions& options) {
+    Declaration declaration = declarationFor(entries(), options.workers, 2, kSlices);
+    declaration.optimizer = *parseOptimizer("adam");
+    declaration.clipNorm = 2.5;
+    auto client = Client::connect(options, declaration);
+    ASSERT_TRUE(client.ok()) << client.status();
+    Reference reference(declaration.optimizer, kSlices, declaration.clipNorm);
+    const std::int64_t before = epoch * kSteps;
+    for (std::int64_t step = 0; step < before; ++step) reference.step(step, factorAt(step));
+    Trainee trainee(**client, rank, kSlices, options.workers);
+    trainee.begin(reference.model, epoch == 0 ? -1 : before);
+    EXPECT_TRUE(sameBits(entryOf<float>(**client, 0), reference.model.weight)) << epoch;
+    for (std::int64_t step = before; step < before + kSteps; ++step) {
+      const auto turn = trainee.step(step);
+      ASSERT_TRUE(turn.ok()) << turn.status();
+      EXPECT_EQ(turn->step, step + 1);
+      reference.step(step, factorAt(step));
+      EXPECT_TRUE(sameBits(entryOf<float>(**client, 0), reference.model.weight)) << step;
+      EXPECT_TRUE(sameBits(tableOf(**client), reference.model.table)) << step;
+    }
+    if (rank == 0) {
+      const auto statistics = (*client)->statistics();
+      ASSERT_TRUE(statistics.ok());
+      EXPECT_EQ(statistics->taken, epoch == 0 ? 9 : epoch == 1 ? 15 : 27);
+    }
+    const bool last = epoch + 1 == static_cast<int>(epochs.size());
+    EXPECT_TRUE((last ? (*client)->leave() : (*client)->leaveEpoch()).ok());
+  });
+  for (const Status& status : crew.servers()) EXPECT_TRUE(status.ok()) << status;
+}
+
+// Whatever is not the same training: a different optimizer, or workers that left for something
+// else.
+TEST(EpochsRefusalTest, NobodyGoesOnWithADifferentModel) {
+  Crew crew(Wire::kShared, 1, 2);
+  crew.run([&](int) {
+    for (const bool leavesEpoch : {true, false, true}) {
+      Declaration declaration = declarationFor(entries(), 1, 2, 2);
+      declaration.optimizer = *parseOptimizer(leavesEpoch ? "adam" : "sgd");
+      auto client = Client::connect(crew.client(0), declaration);
+      ASSERT_TRUE(client.ok()) << client.status();
+      EXPECT_EQ((*client)->resume().status().code(), StatusCode::kInvalidArgument);
+      const Reference reference(declaration.optimizer, 2, 0);
+      Trainee trainee(**client, 0, 2, 1);
+      trainee.begin(reference.model);
+      ASSERT_TRUE(trainee.step(0).ok());
+      EXPECT_TRUE((leavesEpoch ? (*client)->leaveEpoch() : (*client)->leave(true)).ok());
+    }
+    auto client = Client::connect(crew.client(0), declarationFor(entries(), 1, 2, 1));
+    ASSERT_TRUE(client.ok()) << client.status();
+    EXPECT_TRUE((*client)->leave().ok());
+  });
+  for (const Status& status : crew.servers()) EXPECT_TRUE(status.ok()) << status;
+}
 
 TEST(SnapshotTest, IsOfOneStepWhileTrainingGoesOn) {
   Crew crew(Wire::kShared, 2, 2);
