@@ -73,7 +73,7 @@ class Client {
   // Worker 0 alone, instead of fill() and start(): the training goes on with the parameters, slots
   // and steps that the servers have kept from the epoch before. Returns the number of updates made.
   // kInvalidArgument if they kept nothing, or if the declarations of both epochs differ in more
-  // than workers, slices and threads.
+  // than the workers, who of them has which slices, and their threads.
   Result<std::int64_t> resume();
   // Waits until worker 0 has started the servers.
   Result<Turn> begin();

@@ -5,17 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/invalid.h"
 #include "ps/finite.h"
 
 namespace colla::ps {
-namespace {
-
-template <typename... Args>
-Status refused(fmt::format_string<Args...> format, Args&&... args) {
-  return {StatusCode::kInvalidArgument, fmt::format(format, std::forward<Args>(args)...)};
-}
-
-}  // namespace
 
 Gradients::Gradients(const Layout& layout, const Shard& shard, Team& team, int workers)
     : layout_(layout), shard_(shard), team_(team), workers_(static_cast<std::size_t>(workers)) {}
@@ -31,7 +24,7 @@ std::byte* Gradients::areaOf(int worker) const {
 
 Result<std::vector<std::span<std::byte>>> Gradients::placesFor(int worker, int block) {
   if (!std::ranges::binary_search(shard_.blocks(), block)) {
-    return refused("block {} is not here", block);
+    return invalid("block {} is not here", block);
   }
   std::vector<std::span<std::byte>> places;
   if (!workers_[worker].areas.empty()) return places;
@@ -53,7 +46,7 @@ void Gradients::pushRows(int worker, int entry, std::int64_t step, std::span<con
                          std::vector<std::byte> payload, transport::Mapping mapping) {
   Status& refusal = workers_[worker].refusal;
   if (!layout_.isTable(entry)) {
-    refusal = refused("entry {} is no table", entry);
+    refusal = invalid("entry {} is no table", entry);
     return;
   }
   const Entry& table = layout_.entries()[entry];
@@ -65,7 +58,7 @@ void Gradients::pushRows(int worker, int entry, std::int64_t step, std::span<con
   for (const PushedRows& leaf : *rows) {
     const auto bad = firstNotFinite(leaf.values.data(), leaf.values.size(), DataType::kFloat32);
     if (bad && refusal.ok()) {
-      refusal = refused("the gradient of \"{}\" is not finite in row {} in step {}", table.name,
+      refusal = invalid("the gradient of \"{}\" is not finite in row {} in step {}", table.name,
                         leaf.rows[*bad / table.width()], step + 1);
     }
   }
@@ -95,7 +88,7 @@ Status Gradients::lookThrough(const Pushed& pushed) const {
       if (entry.kind != Kind::kParameter) continue;
       const auto bad = firstNotFinite(base + piece.offset - block.offset, piece.count, entry.type);
       if (bad) {
-        return refused("the gradient of \"{}\" is not finite at element {} in step {}", entry.name,
+        return invalid("the gradient of \"{}\" is not finite at element {} in step {}", entry.name,
                        piece.begin + *bad, pushed.step + 1);
       }
     }
@@ -115,7 +108,7 @@ Status Gradients::end(int worker, bool empty) {
   const std::size_t blocks = shard_.blocks().size();
   Status status = std::exchange(w.refusal, {});
   if (status.ok() && !empty && w.pushed.size() != blocks) {
-    return refused("a step ends with {} of {} blocks", w.pushed.size(), blocks);
+    return invalid("a step ends with {} of {} blocks", w.pushed.size(), blocks);
   }
   // Nothing of a refused step may end up in the worker's next one, which need not bring the same.
   if (!status.ok()) forget(worker);

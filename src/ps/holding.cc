@@ -1,25 +1,20 @@
 #include "ps/holding.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/invalid.h"
 
 namespace colla::ps {
 namespace {
 
-template <typename... Args>
-Status impossible(fmt::format_string<Args...> format, Args&&... args) {
-  return {StatusCode::kInvalidArgument, fmt::format(format, std::forward<Args>(args)...)};
-}
-
-// The declaration without what belongs to an epoch: its workers, their slices and threads.
+// The declaration without what belongs to an epoch: its workers, who of them has which slices, and
+// their threads.
 std::vector<std::byte> modelOf(Declaration declaration) {
   declaration.policy.workers = 0;
-  declaration.firstSlices.clear();
+  declaration.firstSlices = {declaration.firstSlices.back()};  // The number of slices.
   declaration.threads = 0;
   return encode(declaration);
 }
@@ -29,13 +24,13 @@ std::vector<std::byte> modelOf(Declaration declaration) {
 Result<SliceMap> Holding::slicesOf(const Declaration& declaration, const Place& place) {
   COLLA_TRY(validate(declaration.policy));
   if (declaration.policy.workers != place.workers || declaration.layout.servers != place.servers) {
-    return impossible("it counts {} workers and {} servers, but the job has {} and {}",
-                      declaration.policy.workers, declaration.layout.servers, place.workers,
-                      place.servers);
+    return invalid("it counts {} workers and {} servers, but the job has {} and {}",
+                   declaration.policy.workers, declaration.layout.servers, place.workers,
+                   place.servers);
   }
   COLLA_TRY_ASSIGN(SliceMap map, SliceMap::of(declaration.firstSlices));
   if (map.workers() != place.workers)
-    return impossible("its slices are for {} workers", map.workers());
+    return invalid("its slices are for {} workers", map.workers());
   return map;
 }
 
@@ -71,25 +66,25 @@ Status Holding::fill(const Ask& ask, std::span<const std::byte> payload) {
   const bool rows = ask.topic == Topic::kFillRows;
   const auto own = rows ? shard_.partitions() : shard_.blocks();
   if (ask.slot < -1 || ask.slot >= shard_.slots() || !std::ranges::binary_search(own, ask.number)) {
-    return impossible("{} {}, slot {} is not here", rows ? "partition" : "block", ask.number,
-                      ask.slot);
+    return invalid("{} {}, slot {} is not here", rows ? "partition" : "block", ask.number,
+                   ask.slot);
   }
   std::span<std::byte> target;
   if (rows) {
     const auto all = std::as_writable_bytes(shard_.partition(ask.number, ask.slot));
     const std::size_t width = rowBytes(ask.number);
     if (ask.first < 0 || static_cast<std::size_t>(ask.first) > all.size() / width) {
-      return impossible("row {} of partition {}", ask.first, ask.number);
+      return invalid("row {} of partition {}", ask.first, ask.number);
     }
     target = all.subspan(static_cast<std::size_t>(ask.first) * width);
     if (payload.size() > target.size()) {
-      return impossible("too many rows of partition {}", ask.number);
+      return invalid("too many rows of partition {}", ask.number);
     }
     target = target.first(payload.size());
   } else {
     target = shard_.block(ask.number, ask.slot);
     if (payload.size() != target.size()) {
-      return impossible("block {} has a different size", ask.number);
+      return invalid("block {} has a different size", ask.number);
     }
   }
   if (!payload.empty()) std::memcpy(target.data(), payload.data(), payload.size());
@@ -104,12 +99,12 @@ Status Holding::readRows(const Ask& ask, std::span<const std::byte> numbers,
     std::int64_t row = 0;
     std::memcpy(&row, numbers.data() + i * sizeof(row), sizeof(row));
     if (row < 0 || row >= table.rows()) {
-      return impossible("row {} of table \"{}\", which has {}", row, table.name, table.rows());
+      return invalid("row {} of table \"{}\", which has {}", row, table.name, table.rows());
     }
     const Partition& part = layout_.partitionOf(ask.number, row);
     const auto number = static_cast<int>(&part - layout_.partitions().data());
     if (!std::ranges::binary_search(shard_.partitions(), number)) {
-      return impossible("row {} is on a different server", row);
+      return invalid("row {} is on a different server", row);
     }
     const std::span<const float> values =
         shard_.partition(number).subspan(static_cast<std::size_t>(row - part.begin) * width, width);
@@ -144,8 +139,8 @@ Result<std::vector<std::byte>> Holding::readSnapshot(const Ask& ask) const {
   const auto& all = rows ? snapshot_.partitions : snapshot_.blocks;
   const auto found = all.find(ask.number);
   if (found == all.end() || ask.slot < -1 || ask.slot >= shard_.slots()) {
-    return impossible("{} {}, slot {} is not here", rows ? "partition" : "block", ask.number,
-                      ask.slot);
+    return invalid("{} {}, slot {} is not here", rows ? "partition" : "block", ask.number,
+                   ask.slot);
   }
   std::span<const std::byte> bytes = found->second[static_cast<std::size_t>(ask.slot) + 1];
   if (rows) {
@@ -153,7 +148,7 @@ Result<std::vector<std::byte>> Holding::readSnapshot(const Ask& ask) const {
     const std::size_t most = bytes.size() / width;
     if (ask.count > most || ask.first < 0 ||
         static_cast<std::size_t>(ask.first) > most - ask.count) {
-      return impossible("{} rows from {} on of partition {}", ask.count, ask.first, ask.number);
+      return invalid("{} rows from {} on of partition {}", ask.count, ask.first, ask.number);
     }
     bytes = bytes.subspan(static_cast<std::size_t>(ask.first) * width, ask.count * width);
   }

@@ -34,8 +34,9 @@ class Holding {
   // With all values 0. kInvalidArgument for what is wrong with the declaration.
   static Result<std::unique_ptr<Holding>> make(Declaration declaration, const Place& place);
 
-  // The same model, optimizer and policy, for different workers and slices: keeps parameters, the
-  // optimizer's slots and the steps. False, and nothing changed, if it is a different one.
+  // The same model, optimizer, policy and number of slices, for different workers: keeps
+  // parameters, the optimizer's slots and the steps. False, and nothing changed, if it is a
+  // different one.
   Result<bool> redeclare(const Declaration& declaration, const Place& place);
 
   const Declaration& declaration() const { return declaration_; }

@@ -62,10 +62,11 @@ Status Server::run() {
 }
 
 std::unique_ptr<Holding> Server::takeKept() {
-  if (!keeps_ || !started_ || !failure_.empty()) return nullptr;
+  const bool neverFilled = declared() && !kept_ && !started_;
+  if (!keeps_ || neverFilled || !failure_.empty()) return nullptr;
   gradients_.reset();
-  holding_->step = now_.step;
-  if (coordinator_) holding_->statistics = coordinator_->statistics();
+  if (started_) holding_->step = now_.step;
+  if (started_ && coordinator_) holding_->statistics = coordinator_->statistics();
   return std::move(holding_);
 }
 

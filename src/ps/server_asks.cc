@@ -5,18 +5,11 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/invalid.h"
 #include "base/log.h"
 #include "ps/server.h"
 
 namespace colla::ps {
-namespace {
-
-template <typename... Args>
-Status wrong(fmt::format_string<Args...> format, Args&&... args) {
-  return {StatusCode::kInvalidArgument, fmt::format(format, std::forward<Args>(args)...)};
-}
-
-}  // namespace
 
 void Server::onAsk(Asked& asked) {
   const Status status = front_.isServer(asked.member) ? handleServer(asked) : handle(asked);
@@ -95,7 +88,7 @@ Status Server::handle(Asked& from) {
       front_.answer(from, head());
       return {};
     default:
-      return wrong("an ask of unknown topic {}", static_cast<int>(from.ask.topic));
+      return invalid("an ask of unknown topic {}", static_cast<int>(from.ask.topic));
   }
 }
 
@@ -115,7 +108,7 @@ Status Server::handleServer(const Asked& from) {
     case Topic::kOrder: {
       const std::size_t entries = declared() ? holding_->layout().entries().size() : 0;
       COLLA_TRY_ASSIGN(const Order order, decodeOrder(from.payload, options_.workers, entries));
-      if (!declared() && order.kind != Order::Kind::kFail) return wrong("an order too early");
+      if (!declared() && order.kind != Order::Kind::kFail) return invalid("an order too early");
       carryOut(order);
       return {};
     }
@@ -123,7 +116,7 @@ Status Server::handleServer(const Asked& from) {
       front_.close(from.member);
       return {};
     default:
-      return wrong("a server does not ask that");
+      return invalid("a server does not ask that");
   }
 }
 
@@ -157,7 +150,7 @@ Status Server::declare(const Asked& from) {
     declaration_.assign(payload.begin(), payload.end());
     now_.step = holding_->step;
   } else if (!std::ranges::equal(payload, declaration_)) {
-    return wrong(
+    return invalid(
         "{} declares another model, optimizer, policy or number of threads than those "
         "before it: all workers must run the same program with the same flags",
         front_.nameOf(from.member));
@@ -180,7 +173,7 @@ Status Server::attach(const Asked& from) {
   }
   const auto leaves = static_cast<std::size_t>(holding_->shard().tree().leavesOf(from.member));
   if (!reader.done() || places.size() != leaves + 1) {
-    return wrong("{} places for {} partial sums", places.size(), leaves);
+    return invalid("{} places for {} partial sums", places.size(), leaves);
   }
   const std::size_t bytes = std::max<std::size_t>(holding_->layout().areaBytes(), 1);
   std::vector<transport::Mapping> areas;
@@ -195,7 +188,7 @@ Status Server::attach(const Asked& from) {
 
 Status Server::fill(const Asked& from) {
   if (from.member != 0 || started_) {
-    return wrong("only worker 0 fills servers, before it starts them");
+    return invalid("only worker 0 fills servers, before it starts them");
   }
   transport::Mapping keep;
   COLLA_TRY_ASSIGN(const auto payload, front_.payloadOf(from, keep));
@@ -207,14 +200,14 @@ Status Server::fill(const Asked& from) {
 Status Server::start(const Asked& from) {
   transport::Mapping keep;
   COLLA_TRY_ASSIGN(const auto payload, front_.payloadOf(from, keep));
-  if (from.member != 0 || started_) return wrong("only worker 0 starts servers, and once");
+  if (from.member != 0 || started_) return invalid("only worker 0 starts servers, and once");
   if (from.ask.number == kGoOn) {
-    if (!kept_) return wrong("there is no epoch of this model to go on from: fill the servers");
+    if (!kept_) return invalid("there is no epoch of this model to go on from: fill the servers");
   } else {
     ByteReader reader(payload);
     const auto steps = reader.list<std::int64_t>();
     if (!reader.done() || steps.size() != holding_->shard().steps().size()) {
-      return wrong("damaged steps");
+      return invalid("damaged steps");
     }
     std::ranges::copy(steps, holding_->shard().steps().begin());
     holding_->step = from.ask.step;
@@ -246,7 +239,7 @@ Status Server::finish(const Asked& from) {
   COLLA_TRY_ASSIGN(const auto payload, front_.payloadOf(from, keep));
   COLLA_TRY_ASSIGN(Finish finish, decodeFinish(payload, holding_->layout().entries().size()));
   COLLA_TRY(gradients_->end(from.member, finish.empty));
-  if (!started_) return wrong("a step ends before worker 0 has started the servers");
+  if (!started_) return invalid("a step ends before worker 0 has started the servers");
   workers_[from.member].waits = from;
   if (first()) {
     order(coordinator_->finished(from.member, from.ask.step, std::move(finish),
@@ -261,14 +254,14 @@ Status Server::pullRows(const Asked& from) {
   transport::Mapping keep;
   COLLA_TRY_ASSIGN(const auto payload, front_.payloadOf(from, keep));
   if (!holding_->layout().isTable(from.ask.number)) {
-    return wrong("entry {} is no table", from.ask.number);
+    return invalid("entry {} is no table", from.ask.number);
   }
   const std::size_t width = holding_->layout().entries()[from.ask.number].width();
   const std::size_t numbers = from.ask.count * sizeof(std::int64_t);
   const std::size_t bytes = from.ask.count * width * sizeof(float);
   const bool sends = keep.bytes.empty();
   if (payload.size() != (sends ? numbers : numbers + bytes)) {
-    return wrong("damaged numbers of rows");
+    return invalid("damaged numbers of rows");
   }
   std::vector<std::byte> sent(sends ? bytes : 0);
   const std::span<std::byte> out = sends ? std::span(sent) : keep.bytes.subspan(numbers);
@@ -278,7 +271,7 @@ Status Server::pullRows(const Asked& from) {
 }
 
 Status Server::snapshot(const Asked& from) {
-  if (!first()) return wrong("the first server takes snapshots");
+  if (!first()) return invalid("the first server takes snapshots");
   deferred_.push_back(from);
   order(coordinator_->snapshot());
   return {};
