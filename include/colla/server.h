@@ -12,9 +12,9 @@
 
 namespace colla {
 
-// Serves until every worker has left. Returns an error if the job could not go on, and
-// kInvalidArgument in a process that is a worker. One thread calls it; the setting `server_threads`
-// says how many threads compute.
+// Serves until every worker has left, through all epochs of the job. Returns an error if the job
+// could not go on, and kInvalidArgument in a process that is a worker. One thread calls it; the
+// setting `server_threads` says how many threads compute.
 Status serve(Job& job);
 
 }  // namespace colla

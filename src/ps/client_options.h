@@ -1,17 +1,31 @@
-// Where a worker of a job finds its servers.
+// Where the workers of a job's epoch and its servers find each other.
 #pragma once
 
+#include <vector>
+
+#include "colla/epoch.h"
 #include "colla/job.h"
 #include "ps/client.h"
 
 namespace colla::ps {
 
+// The transport's numbers of the epoch's workers, then of the job's servers.
+inline std::vector<int> peersOf(const Epoch& epoch, const Job& job) {
+  std::vector<int> peers(epoch.processes().begin(), epoch.processes().end());
+  const int processes = static_cast<int>(job.names().size());
+  for (int peer = processes - job.servers(); peer < processes; ++peer) peers.push_back(peer);
+  return peers;
+}
+
+// Of a worker that takes part in the present epoch.
 inline ClientOptions clientOptions(Job& job) {
+  const Epoch epoch = job.epoch();
   return {.transport = job.transport(),
-          .rank = job.rank(),
-          .workers = job.size(),
+          .rank = epoch.rank(),
+          .workers = epoch.workers(),
           .servers = job.servers(),
           .names = job.names(),
+          .peers = peersOf(epoch, job),
           .timeout = job.timeout()};
 }
 

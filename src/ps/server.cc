@@ -2,7 +2,6 @@
 #include "ps/server.h"
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
 #include "base/log.h"
@@ -187,8 +186,9 @@ void Server::release(const Order::Release& what, const Handout& handout) {
   if (gradients_->areaOf(what.worker) != nullptr) return front_.answer(to, head);
   // What the next forward needs first goes first.
   std::vector<std::span<const std::byte>> parts;
-  for (const int block : std::views::reverse(holding_->shard().blocks())) {
-    parts.emplace_back(handout.parcel->at(block).bytes());
+  const std::span<const int> blocks = holding_->shard().blocks();
+  for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
+    parts.emplace_back(handout.parcel->at(*block).bytes());
   }
   front_.answer(to, head, parts, handout.parcel);
 }

@@ -58,8 +58,9 @@ class Server {
   Status run();
   // After run(): the workers said that they will be back, with a new declaration.
   bool again() const { return again_; }
-  // After run(): what the next epoch goes on with, if workers left with leaveEpoch(); otherwise
-  // null.
+  // After run(): they will be back in the next epoch, since they left with leaveEpoch().
+  bool epochIsOver() const { return keeps_; }
+  // After run(): what the next epoch goes on with; null if there is none, or nothing to go on with.
   std::unique_ptr<Holding> takeKept();
 
  private:

@@ -146,6 +146,7 @@ Result<std::unique_ptr<Tables>> Tables::open(Job& job, std::vector<TableOptions>
             "tables are for workers of a job with servers: start it with colla run --ps 1, and let "
             "servers call colla::serve()"};
   }
+  const int workers = job.epoch().workers();
   ps::Declaration declaration;
   for (const TableOptions& table : tables) {
     declaration.entries.push_back({.name = table.name,
@@ -156,8 +157,8 @@ Result<std::unique_ptr<Tables>> Tables::open(Job& job, std::vector<TableOptions>
   declaration.layout.servers = job.servers();
   declaration.optimizer = Sgd{.lr = 1};
   declaration.policy = {
-      .consistency = ps::Consistency::kSsp, .workers = job.size(), .staleness = options.staleness};
-  for (int worker = 0; worker <= job.size(); ++worker) declaration.firstSlices.push_back(worker);
+      .consistency = ps::Consistency::kSsp, .workers = workers, .staleness = options.staleness};
+  for (int worker = 0; worker <= workers; ++worker) declaration.firstSlices.push_back(worker);
   COLLA_TRY_ASSIGN(auto client, ps::Client::connect(ps::clientOptions(job), declaration));
   auto state = std::make_unique<State>();
   for (std::size_t i = 0; i < tables.size(); ++i) {
@@ -167,7 +168,7 @@ Result<std::unique_ptr<Tables>> Tables::open(Job& job, std::vector<TableOptions>
     table->client = client.get();
     state->tables.push_back(std::unique_ptr<Table>(new Table(std::move(table))));
   }
-  if (job.rank() == 0) {
+  if (job.epoch().rank() == 0) {
     COLLA_TRY(client->start(0, std::vector<std::int64_t>(declaration.entries.size())));
   }
   COLLA_TRY(client->begin().status());

@@ -1,5 +1,7 @@
 // Workers that add to tables and print what they read: ./tables_program CASE STALENESS
-// CASE `threads`: the server prints how many threads of its team have computed.
+// CASE `threads`: the server prints how many threads of its team have computed. CASE `epochs`: the
+// workers train with servers while the epoch is replaced.
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +14,7 @@
 #include "colla/job.h"
 #include "colla/server.h"
 #include "colla/table.h"
+#include "ps/client_options.h"
 
 namespace {
 
@@ -63,6 +66,49 @@ colla::Status wrong(colla::Job& job, std::int64_t staleness) {
   COLLA_TRY(tables->clock());
   COLLA_TRY(rows.get(3, two));
   std::printf("row 3 has %g %g\n", two[0], two[1]);
+  return {};
+}
+
+// Three epochs of three, two and three workers. In each of their two steps every slice brings the
+// gradient 1, so that six slices change the parameters by -6.
+colla::Status trainInEpochs(colla::Job& job) {
+  const std::vector<std::vector<int>> epochs = {{0, 1, 2}, {2, 0}, {1, 2, 0}};
+  for (std::size_t number = 0; number < epochs.size(); ++number) {
+    if (number > 0) COLLA_TRY(job.replaceEpoch(colla::EpochPlan{.workers = epochs[number]}));
+    const colla::Epoch epoch = job.epoch();
+    if (!epoch.takesPart()) continue;
+    const colla::SliceMap& map = epoch.slices();
+    colla::ps::Declaration declaration;
+    declaration.entries = {{.name = "weight", .shape = {3000}}};
+    declaration.layout = {.servers = job.servers(), .blockBytes = 1};
+    declaration.optimizer = colla::Sgd{.lr = 1};
+    declaration.policy.workers = epoch.workers();
+    for (int rank = 0; rank < map.workers(); ++rank) {
+      declaration.firstSlices.push_back(map.range(rank).begin);
+    }
+    declaration.firstSlices.push_back(map.slices());
+    COLLA_TRY_ASSIGN(const auto client,
+                     colla::ps::Client::connect(colla::ps::clientOptions(job), declaration));
+    if (epoch.rank() == 0 && number == 0) COLLA_TRY(client->start(0, std::vector<std::int64_t>(1)));
+    if (epoch.rank() == 0 && number > 0) COLLA_TRY(client->resume().status());
+    COLLA_TRY(client->begin().status());
+    for (int step = 0; step < 2; ++step) {
+      const auto subtrees = map.subtrees(epoch.rank());
+      for (std::size_t i = 0; i < subtrees.size(); ++i) {
+        const auto bytes = client->partial(static_cast<int>(i));
+        std::fill_n(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float),
+                    static_cast<float>(subtrees[i].size()));
+      }
+      for (std::size_t block = 0; block < client->layout().blocks().size(); ++block) {
+        client->push(static_cast<int>(block));
+      }
+      COLLA_TRY(client->finish({.present = {1}}).status());
+    }
+    std::printf("worker %d has %g in epoch %u\n", job.rank(),
+                reinterpret_cast<const float*>(client->area().data())[2999], epoch.number());
+    const bool last = number + 1 == epochs.size();
+    COLLA_TRY(last ? client->leave() : client->leaveEpoch());
+  }
   return {};
 }
 
@@ -121,9 +167,10 @@ int main(int /*argc*/, char** argv) {
     status = test == "threads" ? serveAndCountThreads(**job) : colla::serve(**job);
   } else if (status.ok()) {
     const std::int64_t staleness = std::atoll(argv[2]);
-    status = test == "threads" ? addToALargeTable(**job)
-             : test == "wrong" ? wrong(**job, staleness)
-                               : addAndRead(**job, staleness);
+    status = test == "threads"  ? addToALargeTable(**job)
+             : test == "epochs" ? trainInEpochs(**job)
+             : test == "wrong"  ? wrong(**job, staleness)
+                                : addAndRead(**job, staleness);
   }
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", colla::toString(status).c_str());

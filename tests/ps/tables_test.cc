@@ -69,6 +69,20 @@ TEST(TablesErrorTest, ThreadsOfAServer) {
               HasSubstr("--server-threads is \"-1\", but takes a whole number from 0 to 4096"));
 }
 
+TEST(ServeTest, GoesOnThroughEpochsWithOtherWorkers) {
+  const Ended ended =
+      run({"-np", "3", "--ps", "2", "--slices", "6", "--", TABLES_PROGRAM, "epochs", "0"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  for (const char* worker : {"worker 0", "worker 1", "worker 2"}) {
+    EXPECT_THAT(ended.out, HasSubstr(worker + std::string(" has -12 in epoch 0")));
+    EXPECT_THAT(ended.out, HasSubstr(worker + std::string(" has -36 in epoch 2")));
+  }
+  for (const char* worker : {"worker 0", "worker 2"}) {
+    EXPECT_THAT(ended.out, HasSubstr(worker + std::string(" has -24 in epoch 1")));
+  }
+  EXPECT_THAT(ended.out, Not(HasSubstr("worker 1 has -24")));
+}
+
 TEST(TablesErrorTest, WithoutServers) {
   const Ended ended = run({"-np", "2", "--", TABLES_PROGRAM, "add", "0"});
   EXPECT_EQ(ended.code, 1);
