@@ -1,13 +1,31 @@
-"""The extension module; nothing in it is public."""
+"""The extension module that needs no framework; nothing in it is public."""
 
-import datetime
 import enum
-
-import torch
-import torch.distributed
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 version: str
-torch_version: str
+
+# What offers DLPack or the buffer protocol: a tensor, a NumPy array, a bytearray.
+AnyArray: TypeAlias = Any
+
+class Array:
+    """Memory that Colla made: src/python/array.cc. ``from_dlpack()`` of any framework takes it over."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> str: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
 
 class Kind(enum.Enum):
     ALLREDUCE = ...
@@ -25,10 +43,24 @@ class Op(enum.Enum):
     PRODUCT = ...
     ADASUM = ...
 
+class Meeting:
+    """How ranks that no launcher started meet: src/job/invitation.h."""
+
+    def __init__(self, rank: int, size: int, secret: bytes = b"", settings: dict[str, str] = ...) -> None: ...
+    @property
+    def introduction(self) -> str: ...
+    def invite(self, introductions: list[str]) -> str: ...
+    def accept(self, invitation: str) -> None: ...
+
 class Job:
     """This process's place in a job. Making one connects to the others."""
 
-    def __init__(self, settings: dict[str, str] = ...) -> None: ...
+    def __init__(
+        self, settings: dict[str, str] = ..., torch_version: str = "", meeting: Meeting | None = None
+    ) -> None: ...
+    def close(self) -> None: ...
+    @property
+    def handle(self) -> object: ...
     @property
     def rank(self) -> int: ...
     @property
@@ -50,39 +82,6 @@ class Job:
     def serve(self) -> None:
         """What a server does: returns when every worker has left."""
 
-class ServerChoice:
-    def __init__(
-        self,
-        strategy: str,
-        optimizer: str,
-        backup: int = 0,
-        max_staleness: int | None = None,
-        staleness: int = 0,
-        partitions: int = 0,
-    ) -> None: ...
-    def slots(self) -> list[tuple[str, float]]: ...
-
-class Servers:
-    """A worker's end of the parameter servers: src/train/servers.h. Gradients are given by number, those of
-    tables after those of parameters."""
-
-    def __init__(
-        self,
-        job: Job,
-        names: list[str],
-        parameters: list[torch.Tensor],
-        tables: list[torch.Tensor],
-        choice: ServerChoice,
-        state: list[tuple[str, torch.Tensor]],
-    ) -> None: ...
-    def give(self, number: int, gradient: torch.Tensor) -> None: ...
-    def step(self, factor: float = 1.0) -> bool: ...
-    def refresh(self, table: torch.Tensor, rows: torch.Tensor) -> None: ...
-    def refresh_all(self) -> None: ...
-    def snapshot(self) -> tuple[list[tuple[str, torch.Tensor]], list[tuple[str, torch.Tensor]]]: ...
-    def move_out(self) -> None: ...
-    def leave(self, again: bool = False) -> None: ...
-
 class Exchange:
     """Collectives that are matched by name: src/named/exchange.h."""
 
@@ -92,30 +91,23 @@ class Exchange:
         self,
         kind: Kind,
         names: list[str],
-        inputs: list[torch.Tensor],
-        results: list[torch.Tensor] = ...,
+        inputs: list[AnyArray],
+        results: list[AnyArray] = ...,
         set: int = 0,
         op: Op = ...,
         prescale: float = 1.0,
         postscale: float = 1.0,
         root: int = 0,
-        splits: list[int] = ...,
+        splits: Sequence[int] = ...,
     ) -> int: ...
     def join(self) -> int: ...
     def poll(self, handle: int) -> bool: ...
-    def wait(self, handle: int) -> tuple[list[torch.Tensor], list[int]]: ...
+    def wait(self, handle: int) -> tuple[list[AnyArray], list[int]]: ...
     def add_set(self, ranks: list[int]) -> int: ...
     def remove_set(self, set: int) -> bool: ...
     def sets(self) -> dict[int, list[int]]: ...
     def start_timeline(self, path: str, mark_cycles: bool) -> None: ...
     def stop_timeline(self) -> None: ...
-
-def create_process_group(
-    store: torch.distributed.Store, rank: int, size: int, timeout: datetime.timedelta
-) -> torch.distributed.distributed_c10d.Backend: ...
-def leave_process_group(
-    group: torch.distributed.distributed_c10d.Backend, grace: datetime.timedelta
-) -> None: ...
 
 class Manifest:
     """What a checkpoint says about itself: src/checkpoint/manifest.h."""
@@ -131,6 +123,7 @@ class Manifest:
     optimizer: str
     strategy: str
     workers: int
+    torch_version: str
     extra: dict[str, str]
     def __init__(self) -> None: ...
 
@@ -138,16 +131,16 @@ class Checkpoint:
     @property
     def manifest(self) -> Manifest: ...
     @property
-    def model(self) -> list[tuple[str, torch.Tensor]]: ...
+    def model(self) -> list[tuple[str, Array]]: ...
     @property
-    def optimizer(self) -> list[tuple[str, torch.Tensor]]: ...
+    def optimizer(self) -> list[tuple[str, Array]]: ...
 
 def save_checkpoint(
     path: str,
     manifest: Manifest,
-    parameters: list[tuple[str, torch.Tensor]],
-    buffers: list[tuple[str, torch.Tensor]],
-    optimizer: list[tuple[str, torch.Tensor]],
+    parameters: list[tuple[str, AnyArray]],
+    buffers: list[tuple[str, AnyArray]],
+    optimizer: list[tuple[str, AnyArray]],
     keep: int,
 ) -> str: ...
 def load_checkpoint(path: str) -> Checkpoint: ...

@@ -10,6 +10,7 @@
 #include "base/thread_annotations.h"
 #include "base/unique_fd.h"
 #include "job/cluster.h"
+#include "job/invitation.h"
 #include "job/store_identity.h"
 #include "rendezvous/membership.h"
 #include "transport/net/address.h"
@@ -36,12 +37,12 @@ Status checkReachable(const Place& place) {
   if (place.oneHost()) return {};
   const auto address = transport::net::Address::parse(place.store);
   if (!address.ok() || !address->isLocal()) return {};  // Connecting tells what is wrong with it.
-  // torch.distributed finds the address by itself: by the interface.
+  // An invitation finds the address by itself: by the interface.
+  const bool invited = place.launcher == kTorchDistributed || place.launcher == kMeeting;
   return {StatusCode::kInvalidArgument,
           fmt::format("{} is {} here, which other hosts can't reach: set {}",
                       place.store.substr(0, place.store.rfind(':')), address->host(),
-                      place.launcher == "torch.distributed" ? "COLLA_INTERFACE=NAME"
-                                                            : "COLLA_STORE=ADDRESS:PORT")};
+                      invited ? "COLLA_INTERFACE=NAME" : "COLLA_STORE=ADDRESS:PORT")};
 }
 
 // The stores that this process serves, by address and job. Several jobs at a time have one in

@@ -1,93 +1,32 @@
 // Python's end of named collectives. A call from Python becomes an Operation with a number, its
-// handle, and stays in a table until Python asks for its outcome. The exchange's thread runs no
-// Python code and gives up no tensor: what it needs is in the Operation, and that is destroyed by
-// the thread that waited for it.
+// handle, and stays in a table until Python asks for its outcome.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <pybind11/stl.h>
-#include <torch/csrc/utils/pybind.h>
-#include <torch/torch.h>
 
-#include <condition_variable>
+#include <algorithm>
+#include <chrono>
+#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <unordered_map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/config.h"
-#include "colla/error.h"
+#include "base/thread_annotations.h"
 #include "named/exchange.h"
 #include "python/bind.h"
 #include "python/job.h"
+#include "python/memory.h"
+#include "python/operations.h"
 #include "python/raise.h"
-#include "train/tensors.h"
 
 namespace colla::python {
 namespace {
 
 namespace py = pybind11;
 using namespace std::chrono_literals;
-
-// One call: a request, or several that go together.
-struct Operation {
-  std::vector<torch::Tensor> inputs;
-  std::vector<torch::Tensor> results;  // Of `inputs`, in place; undefined: still to be made.
-  std::vector<std::int64_t> numbers;   // Rows from each member of an alltoall; who joined last.
-  std::size_t pending = 0;             // Parts that have not ended.
-  Status status;                       // The first failure.
-};
-
-class Operations {
- public:
-  using Handle = std::int64_t;
-
-  std::pair<Handle, Operation*> add(Operation operation) {
-    const std::scoped_lock lock(mutex_);
-    auto& place = operations_[++last_];
-    place = std::make_unique<Operation>(std::move(operation));
-    return {last_, place.get()};
-  }
-
-  void endPart(Operation* operation, const Status& status,
-               std::span<const std::int64_t> numbers = {}) {
-    const std::scoped_lock lock(mutex_);
-    if (operation->status.ok()) operation->status = status;
-    operation->numbers.assign(numbers.begin(), numbers.end());
-    if (--operation->pending == 0) ended_.notify_all();
-  }
-
-  // Nothing: there is no such operation.
-  std::optional<bool> ended(Handle handle) {
-    const std::scoped_lock lock(mutex_);
-    const auto found = operations_.find(handle);
-    if (found == operations_.end()) return std::nullopt;
-    return found->second->pending == 0;
-  }
-
-  // Waits for an operation's end for at most `patience`; as ended().
-  std::optional<bool> wait(Handle handle, std::chrono::milliseconds patience) {
-    std::unique_lock lock(mutex_);
-    auto found = operations_.find(handle);
-    ended_.wait_for(lock, patience, [&] {
-      found = operations_.find(handle);  // Another thread may have waited for it, too.
-      return found == operations_.end() || found->second->pending == 0;
-    });
-    if (found == operations_.end()) return std::nullopt;
-    return found->second->pending == 0;
-  }
-
-  // Takes it out; null when there is none.
-  std::unique_ptr<Operation> remove(Handle handle) {
-    const std::scoped_lock lock(mutex_);
-    auto node = operations_.extract(handle);
-    return node.empty() ? nullptr : std::move(node.mapped());
-  }
-
- private:
-  std::mutex mutex_;  // Guards what follows, and what changes in an Operation.
-  std::condition_variable ended_;
-  std::unordered_map<Handle, std::unique_ptr<Operation>> operations_;
-  Handle last_ = 0;
-};
 
 Result<named::Options> optionsOf(const Settings& settings) {
   COLLA_TRY_ASSIGN(const Config config, Config::fromEnvironment(settings));
@@ -107,11 +46,11 @@ Result<named::Options> optionsOf(const Settings& settings) {
 
 class PythonExchange {
  public:
-  PythonExchange(PythonJob& job, const Settings& settings) {
+  PythonExchange(const PythonJob& job, const Settings& settings) : job_(job.job()) {
     const auto options = valueOrRaise(optionsOf(settings));
     const auto created = [&] {
       py::gil_scoped_release unlocked;
-      return named::Exchange::create(job.job(), options);
+      return named::Exchange::create(*job_, options);
     };
     exchange_ = valueOrRaise(created());
     const std::string timeline = valueOrRaise(Config::fromEnvironment(settings)).text("timeline");
@@ -123,46 +62,51 @@ class PythonExchange {
   void close() {
     std::shared_ptr<named::Exchange> last;
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       last = std::move(exchange_);
     }
     py::gil_scoped_release unlocked;
     last.reset();
   }
 
+  // `results` are arrays for the results, whose shapes the caller knows then, or none.
   Operations::Handle submit(named::Kind kind, const std::vector<std::string>& names,
-                            std::vector<torch::Tensor> inputs, std::vector<torch::Tensor> results,
-                            int set, named::Op op, double prescale, double postscale, int root,
+                            const py::list& inputs, const py::list& results, int set, named::Op op,
+                            double prescale, double postscale, int root,
                             const std::vector<std::int64_t>& splits) {
-    Operation made;
-    made.inputs = std::move(inputs);
-    made.results = std::move(results);
-    made.results.resize(made.inputs.size());
-    made.pending = names.size();
-    if (kind != named::Kind::kBarrier && names.size() != made.inputs.size()) {
+    if (kind != named::Kind::kBarrier &&
+        (names.size() != inputs.size() || (!results.empty() && results.size() != inputs.size()))) {
       raise({StatusCode::kInvalidArgument, "as many names as tensors are needed"});
     }
     const auto exchange = open();
+    Operation made;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      made.inputs.push_back(valueOrRaise(memoryOf(inputs[i], names[i], Access::kRead)));
+    }
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      made.outputs.push_back(valueOrRaise(memoryOf(results[i], names[i], Access::kWrite)));
+    }
+    made.given = results;
+    if (results.empty()) made.made.resize(inputs.size());
+    made.pending = names.size();
     const auto [handle, operation] = operations_.add(std::move(made));
+    std::vector<named::Request> requests;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      requests.push_back({.name = names[i],
+                          .kind = kind,
+                          .set = set,
+                          .op = op,
+                          .prescale = prescale,
+                          .postscale = postscale,
+                          .root = root,
+                          .splits = splits});
+      fill(requests.back(), operation, i);
+    }
     Status status;
-    try {
-      std::vector<named::Request> requests;
-      for (std::size_t i = 0; i < names.size(); ++i) {
-        requests.push_back({.name = names[i],
-                            .kind = kind,
-                            .set = set,
-                            .op = op,
-                            .prescale = prescale,
-                            .postscale = postscale,
-                            .root = root,
-                            .splits = splits});
-        fill(requests.back(), operation, i);
-      }
+    {
       py::gil_scoped_release unlocked;
       status = requests.size() == 1 ? exchange->submit(std::move(requests.front()))
                                     : exchange->submitGroup(std::move(requests));
-    } catch (const Error& error) {
-      status = {StatusCode::kInvalidArgument, std::string(error.status().message())};
     }
     if (status.ok()) return handle;
     operations_.remove(handle);
@@ -191,7 +135,7 @@ class PythonExchange {
   }
 
   // The results, and the numbers that came with them.
-  std::pair<std::vector<torch::Tensor>, std::vector<std::int64_t>> wait(Operations::Handle handle) {
+  std::pair<py::list, std::vector<std::int64_t>> wait(Operations::Handle handle) {
     std::optional<bool> ended = false;
     while (ended.has_value() && !*ended) {
       // Now and then, for somebody may have pressed Ctrl-C.
@@ -202,7 +146,9 @@ class PythonExchange {
     const auto operation = operations_.remove(handle);
     if (operation == nullptr) raiseUnknown(handle);
     if (!operation->status.ok()) raiseOutcome(operation->status);
-    return {std::move(operation->results), std::move(operation->numbers)};
+    py::list results = std::move(operation->given);
+    for (Array& array : operation->made) results.append(std::move(array));
+    return {std::move(results), std::move(operation->numbers)};
   }
 
   int addSet(std::vector<int> ranks) {
@@ -245,7 +191,7 @@ class PythonExchange {
   std::shared_ptr<named::Exchange> open() {
     std::shared_ptr<named::Exchange> exchange;
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       exchange = exchange_;
     }
     if (exchange == nullptr) raise({StatusCode::kCancelled, "this exchange was shut down"});
@@ -262,29 +208,45 @@ class PythonExchange {
       operations_.endPart(operation, status, rows);
     };
     if (request.kind == named::Kind::kBarrier) return;
-    const torch::Tensor& input = operation->inputs[i];
-    const Buffer memory = train::memoryOf(input, request.name);
-    request.type = memory.type();
-    request.shape = input.sizes().vec();
-    request.input = memory.bytes();
-    request.output = [operation, i, name = request.name, type = input.scalar_type()](
+    const ArrayMemory& input = operation->inputs[i];
+    request.type = input.type;
+    request.shape = input.shape;
+    request.input = input.bytes;
+    request.output = [operation, i, name = request.name](
                          std::span<const std::int64_t> shape) -> Result<std::span<std::byte>> {
-      torch::Tensor& result = operation->results[i];
-      try {
-        if (!result.defined()) {
-          result = torch::empty(torch::IntArrayRef(shape.data(), shape.size()), type);
-        }
-        return train::memoryOf(result, name).bytes();
-      } catch (const std::exception& error) {
-        return {StatusCode::kNoMemory,
-                fmt::format("no memory for the result of \"{}\": {}", name, error.what())};
+      if (operation->made.empty()) {
+        return fitting(operation->outputs[i], operation->inputs[i].type, shape, name);
       }
+      auto array =
+          Array::allocate(operation->inputs[i].type, std::vector(shape.begin(), shape.end()));
+      if (!array.ok()) {
+        return {StatusCode::kNoMemory, fmt::format("no memory for the result of \"{}\": {}", name,
+                                                   array.status().message())};
+      }
+      operation->made[i] = *std::move(array);
+      return operation->made[i].bytes();
     };
   }
 
-  Operations operations_;  // Outlives the exchange, which ends them.
-  std::mutex mutex_;       // Guards the pointer.
-  std::shared_ptr<named::Exchange> exchange_;
+  // The memory of an array that the caller brought for a result.
+  static Result<std::span<std::byte>> fitting(const ArrayMemory& output, DataType type,
+                                              std::span<const std::int64_t> shape,
+                                              const std::string& name) {
+    if (output.type != type) {
+      return {StatusCode::kInvalidArgument,
+              fmt::format("the result of \"{}\" is of {}, but the array for it is of {}", name,
+                          toString(type), toString(output.type))};
+    }
+    if (std::ranges::equal(output.shape, shape)) return output.bytes;
+    return {StatusCode::kInvalidArgument,
+            fmt::format("the result of \"{}\" has the shape [{}], but the array for it has [{}]",
+                        name, fmt::join(shape, ", "), fmt::join(output.shape, ", "))};
+  }
+
+  std::shared_ptr<Job> job_;  // Outlives the exchange.
+  Operations operations_;     // Outlives the exchange, which ends them.
+  Mutex mutex_;
+  std::shared_ptr<named::Exchange> exchange_ COLLA_GUARDED_BY(mutex_);
 };
 
 }  // namespace
@@ -292,28 +254,28 @@ class PythonExchange {
 void bindNamed(py::module_& module) {
   using named::Kind;
   using named::Op;
-  py::enum_<Kind>(module, "Kind")
+  py::enum_<Kind>(module, "Kind", py::module_local())
       .value("ALLREDUCE", Kind::kAllreduce)
       .value("ALLGATHER", Kind::kAllgather)
       .value("BROADCAST", Kind::kBroadcast)
       .value("ALLTOALL", Kind::kAlltoall)
       .value("REDUCESCATTER", Kind::kReducescatter)
       .value("BARRIER", Kind::kBarrier);
-  py::enum_<Op>(module, "Op")
+  py::enum_<Op>(module, "Op", py::module_local())
       .value("SUM", Op::kSum)
       .value("AVERAGE", Op::kAverage)
       .value("MIN", Op::kMin)
       .value("MAX", Op::kMax)
       .value("PRODUCT", Op::kProduct)
       .value("ADASUM", Op::kAdasum);
-  py::class_<PythonExchange>(module, "Exchange")
-      .def(py::init<PythonJob&, const Settings&>(), py::arg("job"),
-           py::arg("settings") = Settings(), py::keep_alive<1, 2>())
+  py::class_<PythonExchange>(module, "Exchange", py::module_local())
+      .def(py::init<const PythonJob&, const Settings&>(), py::arg("job"),
+           py::arg("settings") = Settings())
       .def("close", &PythonExchange::close)
       .def("submit", &PythonExchange::submit, py::arg("kind"), py::arg("names"), py::arg("inputs"),
-           py::arg("results") = std::vector<torch::Tensor>(), py::arg("set") = 0,
-           py::arg("op") = Op::kSum, py::arg("prescale") = 1.0, py::arg("postscale") = 1.0,
-           py::arg("root") = 0, py::arg("splits") = std::vector<std::int64_t>())
+           py::arg("results") = py::list(), py::arg("set") = 0, py::arg("op") = Op::kSum,
+           py::arg("prescale") = 1.0, py::arg("postscale") = 1.0, py::arg("root") = 0,
+           py::arg("splits") = std::vector<std::int64_t>())
       .def("join", &PythonExchange::join)
       .def("poll", &PythonExchange::poll, py::arg("handle"))
       .def("wait", &PythonExchange::wait, py::arg("handle"))

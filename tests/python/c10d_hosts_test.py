@@ -2,7 +2,6 @@
 
 import base64
 import os
-import subprocess
 
 import pytest
 
@@ -22,25 +21,6 @@ else:
 dist.destroy_process_group()
 say("passed")
 """
-
-
-@pytest.fixture
-def hosts():
-    """Two commands that each run another on a host of its own, and the first one's address."""
-    names = [f"colla-{os.getpid()}-{side}" for side in "ab"]
-    commands = [f"ip netns add {name}" for name in names]
-    commands.append(f"ip link add va netns {names[0]} type veth peer name vb netns {names[1]}")
-    for name, link, number in zip(names, ["va", "vb"], [1, 2]):
-        commands.append(f"ip -n {name} addr add 10.231.0.{number}/24 dev {link}")
-        commands += [f"ip -n {name} link set {device} up" for device in (link, "lo")]
-    try:
-        for command in commands:
-            if subprocess.run(command.split(), capture_output=True).returncode != 0:
-                pytest.skip(f"no network namespaces here: {command}")
-        yield [["ip", "netns", "exec", name] for name in names], "10.231.0.1"
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
 
 @pytest.mark.parametrize("choice", ["nothing", "secret", "plain"])

@@ -21,9 +21,26 @@ def test_each_rank_imports_it(run_ranks):
 
 def test_another_torch_is_refused():
     done = subprocess.run(
-        [sys.executable, "-c", "import torch; torch.__version__ = '1.0.0'; import colla"],
+        [sys.executable, "-c", "import torch; torch.__version__ = '1.0.0'; import colla.torch"],
         capture_output=True,
         text=True,
     )
     assert done.returncode != 0
     assert "torch 1.0.0 is installed" in done.stderr
+
+
+def test_loads_no_framework():
+    loaded = "import sys, colla; print([name for name in ('torch', 'numpy') if name in sys.modules])"
+    said = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert said.stdout == "[]\n"
+
+
+def test_one_copy_of_what_both_extensions_need():
+    """What colla._torch takes from colla._core it does not have itself."""
+    package = pathlib.Path(colla.__file__).parent
+    (module,) = package.glob("_torch.*.so")
+    symbols = subprocess.run(["nm", "-DC", module], capture_output=True, text=True, check=True).stdout.splitlines()
+    for function in ("colla::Job::init(", "colla::log::setSpeaker(", "colla::job::openStore("):
+        defined = [line for line in symbols if function in line and " U " not in line]
+        assert not defined, defined
+    assert any("colla::Job::init(" in line for line in symbols)

@@ -109,6 +109,9 @@ import torch
 import colla.torch as hvd
 from colla import _core
 
+def tensors(arrays):
+    return {name: torch.from_dlpack(array) for name, array in arrays}
+
 hvd.init()
 OUT = os.environ["OUT"]
 model = torch.nn.Sequential(torch.nn.Embedding(3000, 4, sparse=True), torch.nn.Linear(50, 40))
@@ -135,10 +138,11 @@ for number in range(1, steps + 1):
 if hvd.rank() == 0:
     for number in range(10, steps + 1, 10):
         saved = _core.load_checkpoint(f"{OUT}@{number}")
-        updates = dict(saved.optimizer)["0.weight/step"]
+        state = tensors(saved.optimizer)
+        updates = state["0.weight/step"]
         assert number <= updates <= 120, updates
-        assert len(saved.optimizer) == 3 and all(value == updates for _, value in saved.optimizer)
-        for name, value in saved.model:
+        assert len(state) == 3 and all(value == updates for value in state.values())
+        for name, value in tensors(saved.model).items():
             assert torch.equal(value, torch.full_like(value, -unit * updates)), (number, name)
 hvd.barrier()
 hvd.load_checkpoint(OUT, model, optimizer, 40)
@@ -147,7 +151,7 @@ step()
 hvd.barrier()  # Now everybody's update is made.
 if hvd.rank() == 0:
     hvd.save_checkpoint(OUT, model, optimizer, 41)
-    for name, value in _core.load_checkpoint(f"{OUT}@41").model:
+    for name, value in tensors(_core.load_checkpoint(f"{OUT}@41").model).items():
         assert torch.equal(value, torch.full_like(value, loaded - 2 * unit)), (loaded, name, value)
 hvd.shutdown()
 print("done")

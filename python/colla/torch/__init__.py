@@ -10,6 +10,32 @@
 Start it with ``colla run -np 2 -- python train.py``, mpirun, srun or torchrun; by itself it is a job of one.
 """
 
+import importlib.util as _importlib_util
+
+if _importlib_util.find_spec("torch") is None:
+    raise ImportError(
+        "colla.torch needs PyTorch: install torch==2.13.0, then build colla again with"
+        " pip install --force-reinstall --no-deps"
+    )
+if _importlib_util.find_spec("colla._torch") is None:
+    raise ImportError(
+        "this colla was built where there was no PyTorch: build it again with"
+        " pip install --force-reinstall --no-deps"
+    )
+
+import torch as _framework
+
+# Importing torch first loads the libraries that colla._torch needs.
+from colla import _torch
+
+# Types of torch are handed over as they are in memory: a different version has different ones.
+if _framework.__version__.split("+")[0] != _torch.torch_version:
+    raise ImportError(
+        f"colla was built for torch {_torch.torch_version}, but torch {_framework.__version__} is"
+        " installed: build it again with pip install --force-reinstall --no-deps, or install"
+        " that torch"
+    )
+
 from colla.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 from colla.torch import _backend as _backend
 from colla.torch import elastic

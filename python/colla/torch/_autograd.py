@@ -16,6 +16,20 @@ from colla.torch.ops import Average, Splits, Sum, synchronize
 from colla.torch.process_sets import ProcessSet, global_process_set
 
 
+class _NoGraph:
+    """Stands for the context of a function through which no gradient will flow."""
+
+    def mark_non_differentiable(self, *tensors: torch.Tensor) -> None:
+        pass
+
+
+def _run(function: type[torch.autograd.Function], tensors: Sequence[torch.Tensor], *arguments: Any) -> Any:
+    """Calls `function`, and autograd only where a gradient may flow: that costs more than a small operation."""
+    if torch.is_grad_enabled() and any(getattr(tensor, "requires_grad", False) for tensor in tensors):
+        return function.apply(*arguments)
+    return function.forward(_NoGraph(), *arguments)
+
+
 class _Allreduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, options: tuple[Any, ...], name: str | None, *tensors: torch.Tensor) -> Any:
@@ -53,7 +67,7 @@ def allreduce(
     chosen = ops.choose_op(op, average)
     small, context = compression.compress(tensor)
     options = (chosen, prescale_factor, postscale_factor, process_set)
-    (reduced,) = _Allreduce.apply(options, name, small)
+    (reduced,) = _run(_Allreduce, (small,), options, name, small)
     return compression.decompress(reduced, context)
 
 
@@ -71,7 +85,8 @@ def grouped_allreduce(
     chosen = ops.choose_op(op, average)
     compressed = [compression.compress(tensor) for tensor in tensors]
     options = (chosen, prescale_factor, postscale_factor, process_set)
-    reduced = _Allreduce.apply(options, name, *(small for small, _ in compressed))
+    smalls = [small for small, _ in compressed]
+    reduced = _run(_Allreduce, smalls, options, name, *smalls)
     return [compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, compressed)]
 
 
@@ -102,14 +117,14 @@ def allgather(
 ) -> torch.Tensor:
     """The tensors of all ranks, in their order, behind each other along the first dimension, in which they
     may differ."""
-    return _Allgather.apply(process_set, name, tensor)[0]
+    return _run(_Allgather, (tensor,), process_set, name, tensor)[0]
 
 
 def grouped_allgather(
     tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> tuple[torch.Tensor, ...]:
     """``allgather()`` of several tensors, once all ranks brought all of them."""
-    return _Allgather.apply(process_set, name, *tensors)
+    return _run(_Allgather, tensors, process_set, name, *tensors)
 
 
 class _Broadcast(torch.autograd.Function):
@@ -134,7 +149,7 @@ def broadcast(
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
     """The tensor of `root_rank`, a rank of the job. All bring one of the same shape and type."""
-    return _Broadcast.apply(tensor, root_rank, name, process_set)
+    return _run(_Broadcast, (tensor,), tensor, root_rank, name, process_set)
 
 
 class _Alltoall(torch.autograd.Function):
@@ -165,7 +180,7 @@ def alltoall(
     `splits` says how many rows go to each rank; then the result is a pair, with how many came from each.
     Without it all get the same number.
     """
-    output, received = _Alltoall.apply(tensor, splits, name, process_set)
+    output, received = _run(_Alltoall, (tensor,), tensor, splits, name, process_set)
     return output if splits is None else (output, received)
 
 
@@ -196,7 +211,7 @@ def reducescatter(
     they can't be shared evenly, the first ranks get one more."""
     small, context = compression.compress(tensor)
     options = (op, process_set, prescale_factor, postscale_factor)
-    (reduced,) = _Reducescatter.apply(options, name, small)
+    (reduced,) = _run(_Reducescatter, (small,), options, name, small)
     return compression.decompress(reduced, context)
 
 
@@ -212,5 +227,6 @@ def grouped_reducescatter(
     """``reducescatter()`` of several tensors, once all ranks brought all of them."""
     compressed = [compression.compress(tensor) for tensor in tensors]
     options = (op, process_set, prescale_factor, postscale_factor)
-    reduced = _Reducescatter.apply(options, name, *(small for small, _ in compressed))
+    smalls = [small for small, _ in compressed]
+    reduced = _run(_Reducescatter, smalls, options, name, *smalls)
     return [compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, compressed)]

@@ -7,7 +7,7 @@ import os
 import torch
 import torch.distributed as dist
 
-from colla import _core
+from colla import _torch
 
 # At the end of a program, for operations that nobody waited for.
 _GRACE = datetime.timedelta(seconds=5)
@@ -16,7 +16,7 @@ _GRACE = datetime.timedelta(seconds=5)
 def _create(store: "dist.Store", rank: int, size: int, timeout: datetime.timedelta):
     # DistributedDataParallel asks the backend for the memory of its buckets if told so.
     os.environ.setdefault("DDP_DISABLE_COMM_MEM", "0")
-    return _core.create_process_group(store, rank, size, timeout)
+    return _torch.create_process_group(store, rank, size, timeout)
 
 
 def _leave_all() -> None:
@@ -26,7 +26,7 @@ def _leave_all() -> None:
             backend = group._get_backend(torch.device("cpu"))
         except RuntimeError:
             continue  # It has none for this device.
-        _core.leave_process_group(backend, _GRACE)
+        _torch.leave_process_group(backend, _GRACE)
 
 
 if dist.is_available() and "COLLA" not in dist.Backend._plugins:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from colla import _core
+from colla import _torch
 from colla.torch import _world, ops
 from colla.torch.optimizer import _Distributed, _GradientOptimizer, _Params
 
@@ -107,7 +107,7 @@ class _Servers:
         names: Mapping[torch.nn.Parameter, str],
         params: _Params,
         sparse: set[torch.nn.Parameter],
-        choice: _core.ServerChoice,
+        choice: _torch.ServerChoice,
         state: dict[torch.nn.Parameter, dict[str, torch.Tensor]],
     ):
         tables = [param for param in params if param in sparse]
@@ -119,12 +119,12 @@ class _Servers:
         self._ids = {id(table) for table in tables}
         saved = {f"{names[param]}/{slot}": value for param in state for slot, value in state[param].items()}
         in_order = [(name, saved[name]) for name in sorted(saved)]
-        self._servers = _core.Servers(
-            _world.job(), [names[param] for param in self.params], dense, tables, choice, in_order
+        self._servers = _torch.Servers(
+            _world.current().job, [names[param] for param in self.params], dense, tables, choice, in_order
         )
         self._here = True
         self._hook = torch.nn.modules.module.register_module_forward_pre_hook(self._before_forward)
-        _world.at_shutdown(self.leave)
+        _world.current().at_close(self.leave)
 
     def give(self, param: torch.nn.Parameter) -> None:
         """Hands a gradient over: it leaves at once."""
@@ -194,7 +194,7 @@ class OnServers(_Distributed):
         if self._left is not None:
             self._left.leave(again=True)
             self._left = None
-        choice = _core.ServerChoice(
+        choice = _torch.ServerChoice(
             self.strategy, optimizer_text(self, self._lr), **dataclasses.asdict(self._server_options)
         )
         servers = _Servers(self._parameter_names, served, tables, choice, self._state_before(served, choice.slots()))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from colla import _core
+from colla import _core, _torch
 from colla.torch import _world
 from colla.torch._servers import OnServers, Served
 from colla.torch.functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters
@@ -62,6 +62,7 @@ def save_checkpoint(
     manifest.threads = torch.get_num_threads()
     manifest.strategy = "allreduce" if manifest.workers > 1 else "single"
     manifest.model = type(model).__name__
+    manifest.torch_version = _torch.torch_version
     extra = dict(extra or {})
     served: Mapping[torch.Tensor, Served] = {}
     if isinstance(optimizer, OnServers):
@@ -135,12 +136,12 @@ def _load(
     numbers = json.loads(extra.pop(_NUMBERS, "{}"))
     steps: dict[torch.Tensor, int] = {}
     if optimizer is not None:
-        state = _state_of(model, optimizer, checkpoint.optimizer, numbers)
-        saved = dict(checkpoint.optimizer)
+        saved = {name: torch.from_dlpack(array) for name, array in checkpoint.optimizer}
+        state = _state_of(model, optimizer, saved, numbers)
         for param, name in _names(model, optimizer).items():
             if f"{name}/step" in saved:
                 steps[param] = int(saved[f"{name}/step"])
-    model.load_state_dict(dict(checkpoint.model))
+    model.load_state_dict({name: torch.from_dlpack(array) for name, array in checkpoint.model})
     if optimizer is not None:
         optimizer.state.clear()
         optimizer.state.update(state)
@@ -210,7 +211,7 @@ def _step_type(optimizer: torch.optim.Optimizer) -> dict[str, str]:
 def _state_of(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
-    saved: list[tuple[str, torch.Tensor]],
+    saved: dict[str, torch.Tensor],
     numbers: dict[str, str],
 ) -> dict[torch.Tensor, dict[str, Any]]:
     """A state as the optimizer itself would have it."""
@@ -218,7 +219,7 @@ def _state_of(
     numbers = numbers or _step_type(optimizer)  # C++ wrote it.
     params = {names[param]: param for group in optimizer.param_groups for param in group["params"]}
     state: dict[torch.Tensor, dict[str, Any]] = {}
-    for full_name, tensor in saved:
+    for full_name, tensor in saved.items():
         name, _, slot = full_name.rpartition("/")
         if name not in params:
             raise RuntimeError(f"the checkpoint has a state for {name}, which the optimizer does not have")

@@ -5,16 +5,17 @@ which a rank started operations of its kind in its process set. Each returns a h
 ``synchronize()``; a tensor must not be changed before that.
 """
 
-import itertools
+import functools
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import torch
 
-from colla._core import Kind, Op
+from colla._core import Array, Kind, Op
+from colla._exchange import Finish
+from colla._process_sets import ProcessSet, global_process_set, number_of
 from colla.torch import _world
-from colla.torch.process_sets import ProcessSet, global_process_set
 
 Average = Op.AVERAGE
 Sum = Op.SUM
@@ -40,36 +41,8 @@ _TYPES = frozenset(
     }
 )
 
-# What synchronize() makes of the results of each operation that is under way.
-_Finish: TypeAlias = Callable[[list[torch.Tensor], list[int]], Any]
-_under_way: dict[int, _Finish] = {}
-
-
-class _Names:
-    """Names for operations that were given none. Ranks that came together in ``join()`` may have started
-    different numbers of them: they count from 0 again, under other names."""
-
-    def __init__(self) -> None:
-        self.joins = 0
-        self.counters: dict[tuple[str, int], "itertools.count[int]"] = {}
-
-    def next(self, kind: str, process_set: int) -> str:
-        counter = self.counters.setdefault((kind, process_set), itertools.count())
-        return f"noname.{self.joins}.{next(counter)}"
-
-    def joined(self) -> None:
-        self.joins += 1
-        self.counters.clear()
-
-
-_names = _Names()
-
-
-def forget_all() -> None:
-    """After ``shutdown()`` there is nothing to wait for."""
-    _under_way.clear()
-    _names.joins = 0
-    _names.counters.clear()
+# The op and the two factors of an operation that reduces nothing.
+_AS_IT_IS = (Op.SUM, 1.0, 1.0)
 
 
 def choose_op(op: Op | None, average: bool | None) -> Op:
@@ -103,37 +76,40 @@ def _submit(
     name: str | None,
     tensors: Sequence[torch.Tensor],
     process_set: ProcessSet,
-    finish: _Finish,
-    *,
+    finish: Finish,
+    *arguments: Any,
     in_place: bool = False,
-    **arguments: Any,
 ) -> int:
-    """Starts an operation on one tensor, or on several that are to be carried out together."""
-    exchange = _world.exchange()
-    number = process_set.process_set_id
-    if number is None:
-        raise ValueError(f"{process_set} can't be used: give it to init() or add_process_set() first")
+    """Starts an operation on one tensor, or on several that are to be carried out together. `arguments` go to
+    ``Exchange.submit()``."""
+    exchange = _world.current().exchange
+    number = number_of(process_set)
     for tensor in tensors:
         _check(tensor)
     inputs = [tensor.detach().contiguous() for tensor in tensors]
-    word = kind.name.lower()
-    base = f"{word}.{name if name is not None else _names.next(word, number)}"
-    names = [base] if len(inputs) <= 1 else [f"{base}.{i + 1}of{len(inputs)}" for i in range(len(inputs))]
-    handle = exchange.submit(
-        kind, names, inputs, inputs if in_place else [], set=number, **arguments
-    )
-    if not in_place:
-        _under_way[handle] = finish
-        return handle
+    results: list[torch.Tensor] = []
+    if in_place:
+        results = inputs
+        finish = functools.partial(_finish_in_place, tensors, finish)
+    elif kind is Kind.ALLREDUCE or kind is Kind.BROADCAST:
+        results = [torch.empty_like(tensor) for tensor in inputs]
+    else:
+        finish = functools.partial(_finish_new, finish)
+    return exchange.submit(kind, name, inputs, results, number, finish, *arguments)
 
-    def finish_in_place(results: list[torch.Tensor], numbers: list[int]) -> Any:
-        for tensor, result in zip(tensors, results):
-            if tensor.data_ptr() != result.data_ptr():  # It was not contiguous.
-                tensor.detach().copy_(result)
-        return finish(list(tensors), numbers)
 
-    _under_way[handle] = finish_in_place
-    return handle
+def _finish_in_place(
+    tensors: Sequence[torch.Tensor], finish: Finish, results: list[torch.Tensor], numbers: list[int]
+) -> Any:
+    for tensor, result in zip(tensors, results):
+        if tensor.data_ptr() != result.data_ptr():  # It was not contiguous.
+            tensor.detach().copy_(result)
+    return finish(list(tensors), numbers)
+
+
+def _finish_new(finish: Finish, arrays: list[Array], numbers: list[int]) -> Any:
+    """For results whose shape this rank does not know before: Colla has made them."""
+    return finish([torch.from_dlpack(array.__dlpack__()) for array in arrays], numbers)
 
 
 def _first(results: list[torch.Tensor], _: list[int]) -> torch.Tensor:
@@ -163,7 +139,7 @@ def allreduce_async(
     """Starts to reduce `tensor`, which all ranks bring in the same shape and type. See ``allreduce()``."""
     op = choose_op(op, average)
     return _submit(
-        Kind.ALLREDUCE, name, [tensor], process_set, _first, op=op, prescale=prescale_factor, postscale=postscale_factor
+        Kind.ALLREDUCE, name, [tensor], process_set, _first, op, prescale_factor, postscale_factor
     )
 
 
@@ -184,10 +160,10 @@ def allreduce_async_(
         [tensor],
         process_set,
         _first,
+        op,
+        prescale_factor,
+        postscale_factor,
         in_place=True,
-        op=op,
-        prescale=prescale_factor,
-        postscale=postscale_factor,
     )
 
 
@@ -224,9 +200,9 @@ def grouped_allreduce_async(
         _some(tensors),
         process_set,
         _all,
-        op=op,
-        prescale=prescale_factor,
-        postscale=postscale_factor,
+        op,
+        prescale_factor,
+        postscale_factor,
     )
 
 
@@ -247,10 +223,10 @@ def grouped_allreduce_async_(
         _some(tensors),
         process_set,
         _all,
+        op,
+        prescale_factor,
+        postscale_factor,
         in_place=True,
-        op=op,
-        prescale=prescale_factor,
-        postscale=postscale_factor,
     )
 
 
@@ -314,7 +290,7 @@ def broadcast_async(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     """Starts to bring the tensor of `root_rank` (of the job) to all. See ``broadcast()``."""
-    return _submit(Kind.BROADCAST, name, [tensor], process_set, _first, root=root_rank)
+    return _submit(Kind.BROADCAST, name, [tensor], process_set, _first, *_AS_IT_IS, root_rank)
 
 
 def broadcast_async_(
@@ -324,7 +300,7 @@ def broadcast_async_(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     """``broadcast_async()`` whose result replaces `tensor`."""
-    return _submit(Kind.BROADCAST, name, [tensor], process_set, _first, in_place=True, root=root_rank)
+    return _submit(Kind.BROADCAST, name, [tensor], process_set, _first, *_AS_IT_IS, root_rank, in_place=True)
 
 
 def broadcast_(
@@ -361,7 +337,7 @@ def alltoall_async(
     def finish(results: list[torch.Tensor], numbers: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
         return results[0], torch.tensor(numbers, dtype=kind)
 
-    return _submit(Kind.ALLTOALL, name, [tensor], process_set, finish, splits=rows)
+    return _submit(Kind.ALLTOALL, name, [tensor], process_set, finish, *_AS_IT_IS, 0, rows)
 
 
 def reducescatter_async(
@@ -379,9 +355,9 @@ def reducescatter_async(
         [tensor],
         process_set,
         _first,
-        op=choose_op(op, None),
-        prescale=prescale_factor,
-        postscale=postscale_factor,
+        choose_op(op, None),
+        prescale_factor,
+        postscale_factor,
     )
 
 
@@ -400,25 +376,24 @@ def grouped_reducescatter_async(
         _some(tensors),
         process_set,
         _all,
-        op=choose_op(op, None),
-        prescale=prescale_factor,
-        postscale=postscale_factor,
+        choose_op(op, None),
+        prescale_factor,
+        postscale_factor,
     )
 
 
 def poll(handle: int) -> bool:
     """Whether an operation has ended, so that ``synchronize()`` would return at once."""
-    return _world.exchange().poll(handle)
+    return _world.current().exchange.poll(handle)
 
 
 def synchronize(handle: int) -> Any:
     """Waits for an operation and returns its result: a tensor, a tuple of tensors for a group, a tensor
     and the received splits for an alltoall. HorovodInternalError when it failed; None for a handle that
     was waited for before."""
-    finish = _under_way.pop(handle, None)
-    if finish is None:
+    if not _world.is_initialized():
         return None
-    return finish(*_world.exchange().wait(handle))
+    return _world.current().exchange.synchronize(handle)
 
 
 def join(device: int = -1) -> int:
@@ -427,12 +402,9 @@ def join(device: int = -1) -> int:
 
     `device` is there for Horovod's sake.
     """
-    exchange = _world.exchange()
-    _, numbers = exchange.wait(exchange.join())
-    _names.joined()
-    return numbers[0]
+    return _world.current().exchange.join()
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Returns when all ranks of the set have called it."""
-    synchronize(_submit(Kind.BARRIER, None, [], process_set, lambda results, numbers: None))
+    _world.current().exchange.barrier(number_of(process_set))

@@ -2,9 +2,9 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "c10d/process_group.h"
-#include "python/bind.h"
+#include "python_torch/bind.h"
 
-namespace colla::python {
+namespace colla::python_torch {
 namespace {
 
 namespace py = pybind11;
@@ -48,4 +48,4 @@ void bindC10d(py::module_& module) {
       py::arg("group"), py::arg("grace"), py::call_guard<py::gil_scoped_release>());
 }
 
-}  // namespace colla::python
+}  // namespace colla::python_torch

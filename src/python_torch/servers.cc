@@ -9,16 +9,18 @@
 #include "colla/error.h"
 #include "colla/slices.h"
 #include "optim/update_rule.h"
-#include "python/bind.h"
-#include "python/job.h"
+#include "python/job_capsule.h"
 #include "python/raise.h"
+#include "python_torch/bind.h"
 #include "train/run_plan.h"
 #include "train/torch_state.h"
 
-namespace colla::python {
+namespace colla::python_torch {
 namespace {
 
 namespace py = pybind11;
+using python::raise;
+using python::valueOrRaise;
 using Tensors = std::vector<torch::Tensor>;
 
 struct Choice {
@@ -63,14 +65,22 @@ std::vector<train::Parameter> named(const std::vector<std::string>& names, const
   return parameters;
 }
 
+// The job of a colla._core.Job.
+std::shared_ptr<Job> jobOf(const py::object& job) {
+  const py::capsule handle = job.attr("handle");
+  return *static_cast<std::shared_ptr<Job>*>(
+      PyCapsule_GetPointer(handle.ptr(), python::kJobCapsule));
+}
+
 // One backward pass of each worker is one slice.
 class PythonServers {
  public:
   // `names` are of `parameters`, then of `tables`; gradients are given by those numbers. `state` is
   // that of an optimizer that goes on, all of it, sorted by name, or empty; rank 0's counts.
-  PythonServers(PythonJob& job, const std::vector<std::string>& names, const Tensors& parameters,
-                const Tensors& tables, const Choice& choice, const train::NamedTensors& state)
-      : job_(job.job()), parameters_(parameters) {
+  PythonServers(const py::object& job, const std::vector<std::string>& names,
+                const Tensors& parameters, const Tensors& tables, const Choice& choice,
+                const train::NamedTensors& state)
+      : shared_(jobOf(job)), job_(*shared_), parameters_(parameters) {
     if (job_.servers() == 0) {
       raise({StatusCode::kInvalidArgument,
              fmt::format("strategy \"{}\" needs parameter servers: start the job with colla run "
@@ -158,6 +168,7 @@ class PythonServers {
     if (!status.ok()) raise(status);
   }
 
+  std::shared_ptr<Job> shared_;  // Outlives the servers.
   Job& job_;
   Tensors parameters_;
   std::unique_ptr<train::Servers> servers_;
@@ -174,10 +185,10 @@ void bindServers(py::module_& module) {
           py::arg("partitions") = 0)
       .def("slots", &slotsOf);
   py::class_<PythonServers>(module, "Servers")
-      .def(py::init<PythonJob&, const std::vector<std::string>&, const Tensors&, const Tensors&,
-                    const Choice&, const train::NamedTensors&>(),
+      .def(py::init<const py::object&, const std::vector<std::string>&, const Tensors&,
+                    const Tensors&, const Choice&, const train::NamedTensors&>(),
            py::arg("job"), py::arg("names"), py::arg("parameters"), py::arg("tables"),
-           py::arg("choice"), py::arg("state"), py::keep_alive<1, 2>())
+           py::arg("choice"), py::arg("state"))
       .def("give", &PythonServers::give, py::arg("number"), py::arg("gradient"))
       .def("step", &PythonServers::step, py::arg("factor") = 1.0)
       .def("refresh", &PythonServers::refresh, py::arg("table"), py::arg("rows"))
@@ -187,4 +198,4 @@ void bindServers(py::module_& module) {
       .def("leave", &PythonServers::leave, py::arg("again") = false);
 }
 
-}  // namespace colla::python
+}  // namespace colla::python_torch
