@@ -1,5 +1,5 @@
 // Python's end of the parameter servers: a step at a time, gradients given by hand.
-#include "train/servers.h"
+#include "train/exchange/server_link.h"
 
 #include <fmt/format.h>
 #include <pybind11/stl.h>
@@ -77,7 +77,7 @@ class PythonServers {
                          "--ps 1",
                          choice.strategy)});
     }
-    train::Servers::Tensors tensors;
+    train::ServerLink::Tensors tensors;
     tensors.parameters = named(names, parameters, 0);
     tensors.tables = named(names, tables, parameters.size());
     for (std::size_t i = 0; i < names.size(); ++i) tensors.orders.push_back(static_cast<int>(i));
@@ -87,7 +87,8 @@ class PythonServers {
                                  .hooks = false};
     const SliceMap map = valueOrRaise(SliceMap::even(job_.size(), job_.size()));
     run([&] {
-      servers_ = std::make_unique<train::Servers>(job_, map, std::move(tensors), plan);
+      servers_ = std::make_unique<train::ServerLink>(train::Workers{job_, job_.world(), map}, std::move(tensors),
+                                                     plan);
       servers_->start(0, train::viewsOf(state));
       servers_->beginSlice(job_.rank());
     });
@@ -160,7 +161,7 @@ class PythonServers {
 
   Job& job_;
   Tensors parameters_;
-  std::unique_ptr<train::Servers> servers_;
+  std::unique_ptr<train::ServerLink> servers_;
 };
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "train/row_lookup.h"
-#include "train/updater.h"
+#include "train/exchange/parameter.h"
 
 namespace colla::train {
 
