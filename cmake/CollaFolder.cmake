@@ -2,25 +2,35 @@
 #
 # colla_folder(NAME SOURCES a.cc … [USES folder …] [LINKS target …]) makes the library
 # colla_NAME. Its headers are included as "NAME/file.h", which resolves only through the
-# folders it USES: an include of a folder above it does not build.
+# folders it USES, and a folder may use only those that CMakeLists.txt lists before it:
+# an include that goes upwards does not build, a USES that goes upwards does not configure.
+# NAME may be a subfolder, such as models/kernels: then the library is colla_models_kernels.
 function(colla_folder name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES;LINKS" ${ARGN})
-  set(root ${PROJECT_BINARY_DIR}/include/${name})
-  file(MAKE_DIRECTORY ${root})
+  string(REPLACE / _ library ${name})
+  set(root ${PROJECT_BINARY_DIR}/include/${library})
+  get_filename_component(above ${root}/${name} DIRECTORY)
+  file(MAKE_DIRECTORY ${above})
   file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${root}/${name} SYMBOLIC)
 
-  add_library(colla_${name} STATIC ${ARG_SOURCES})
-  add_library(colla::${name} ALIAS colla_${name})
-  target_include_directories(colla_${name} PUBLIC
+  add_library(colla_${library} STATIC ${ARG_SOURCES})
+  add_library(colla::${library} ALIAS colla_${library})
+  target_include_directories(colla_${library} PUBLIC
     $<BUILD_INTERFACE:${root}>
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   foreach(folder IN LISTS ARG_USES)
-    target_link_libraries(colla_${name} PUBLIC colla_${folder})
+    # CMake itself would accept a target that is defined later, and cycles of static libraries.
+    string(REPLACE / _ used ${folder})
+    if(NOT TARGET colla_${used})
+      message(FATAL_ERROR "src/${name} uses ${folder}, which is not one of the folders below it: "
+        "COLLA_FOLDERS in CMakeLists.txt has the order")
+    endif()
+    target_link_libraries(colla_${library} PUBLIC colla_${used})
   endforeach()
-  target_link_libraries(colla_${name} PUBLIC ${ARG_LINKS})
-  set_target_properties(colla_${name} PROPERTIES EXPORT_NAME ${name})
-  colla_options(colla_${name})
+  target_link_libraries(colla_${library} PUBLIC ${ARG_LINKS})
+  set_target_properties(colla_${library} PROPERTIES EXPORT_NAME ${library})
+  colla_options(colla_${library})
 endfunction()
 
 # Warnings, floating-point rules and sanitizers that all of our code is built with.

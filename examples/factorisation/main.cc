@@ -14,6 +14,7 @@
 #include "colla/cluster_flags.h"
 #include "colla/collectives.h"
 #include "colla/job.h"
+#include "colla/server.h"
 #include "colla/table.h"
 
 namespace {

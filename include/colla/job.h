@@ -17,11 +17,13 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "colla/bucket.h"
 #include "colla/collectives.h"
+#include "colla/epoch.h"
 #include "colla/group.h"
 #include "colla/role.h"
 #include "colla/status.h"
@@ -78,7 +80,20 @@ class Job {
   // Threads that this worker should compute with.
   int threads() const;
 
-  // All workers. Only for workers.
+  // The workers of the job as they stand now: all of them, until somebody replaces the epoch.
+  Epoch epoch() const;
+  // Replaces the epoch by one with the workers of `plan`, in its order. Workers that are not in it
+  // stay connected and idle until a later epoch takes them. Nobody connects anew.
+  //
+  // Every process of the job calls it between two steps, and idle workers and servers do, too. At
+  // least one of them has a plan, and all who have one have the same; the others learn it. A call
+  // returns once all processes have the new epoch, so an idle worker waits in it for the others:
+  // `timeout` (the setting collective_timeout if 0) has to last for that.
+  //
+  // After kInvalidArgument and kMismatch, which all processes get alike, the present epoch goes on.
+  // After any other error this job has no further epochs.
+  Status replaceEpoch(const std::optional<EpochPlan>& plan, std::chrono::milliseconds timeout = {});
+  // epoch().world(): all workers of the epoch. Only for those.
   Group& world();
 
   // For those who talk to servers: how this process reaches the others (null for a job of one
@@ -90,10 +105,9 @@ class Job {
 
   // Memory for gradients: see Bucket. kNoMemory when this host has not enough.
   Result<Bucket> allocate(std::size_t bytes);
-  // The processes of this job see each other's buckets: they are on one host, or threads.
-  bool sharesMemory() const;
-  // One bucket that all workers have in common: what one writes, the others see. Every worker calls
-  // it, with the same `bytes`; kUnsupported unless sharesMemory().
+  // One bucket that the epoch's workers of this host have in common: what one of them writes, the
+  // others see. Each of them calls it, with the same `bytes`. kUnsupported where they share no
+  // memory: see Topology::sharesMemory().
   Result<Bucket> allocateCommon(std::size_t bytes);
 
  private:

@@ -6,6 +6,7 @@
 // worker brings one partial sum for each maximal subtree of its range.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "colla/status.h"
@@ -25,6 +26,12 @@ struct SliceRange {
 // [begin, splitPoint), the right part [splitPoint, end).
 int splitPoint(SliceRange range);
 
+namespace collective {
+class SumTree;
+}
+
+// Immutable, and a plan as well: it holds the tree of its sums, made once, so that a collective over
+// it prepares nothing.
 class SliceMap {
  public:
   // No worker has more than slices / workers, rounded up; within that, few partial sums.
@@ -39,10 +46,13 @@ class SliceMap {
   SliceRange range(int worker) const { return {first_[worker], first_[worker + 1]}; }
   // The maximal subtrees of the worker's range, in ascending order.
   std::vector<SliceRange> subtrees(int worker) const;
+  // Down to what each worker brings.
+  const collective::SumTree& tree() const { return *tree_; }
 
  private:
-  explicit SliceMap(std::vector<int> first) : first_(std::move(first)) {}
+  explicit SliceMap(std::vector<int> first);
   std::vector<int> first_;
+  std::shared_ptr<const collective::SumTree> tree_;
 };
 
 }  // namespace colla

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "colla/job.h"
+#include "colla/server.h"
 #include "colla/status.h"
 
 namespace colla {
@@ -95,9 +96,5 @@ class Tables {
   explicit Tables(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
-
-// The life of a process that is a server: returns when every worker has left. An error when the job
-// could not go on.
-Status serve(Job& job);
 
 }  // namespace colla

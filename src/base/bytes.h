@@ -20,10 +20,14 @@ namespace colla {
 static_assert(std::endian::native == std::endian::little, "Colla's wire format is little-endian");
 
 template <typename T>
-concept Number = std::is_integral_v<T> || std::is_enum_v<T>;
+concept Number = std::is_arithmetic_v<T> || std::is_enum_v<T>;
 
 class ByteWriter {
  public:
+  ByteWriter() = default;
+  // Allocates once, if no more than `bytes` are written.
+  explicit ByteWriter(std::size_t bytes) { bytes_.reserve(bytes); }
+
   template <Number T>
   void number(T value) {
     append(&value, sizeof(value));
@@ -32,6 +36,12 @@ class ByteWriter {
   void text(std::string_view value) {
     number(static_cast<std::uint32_t>(value.size()));
     append(value.data(), value.size());
+  }
+  // 64-bit count, then the numbers.
+  template <Number T>
+  void list(std::span<const T> values) {
+    number(static_cast<std::uint64_t>(values.size()));
+    append(values.data(), values.size_bytes());
   }
   void raw(std::span<const std::byte> value) { append(value.data(), value.size()); }
 
@@ -60,6 +70,16 @@ class ByteReader {
   std::string text() {
     const auto part = take(number<std::uint32_t>());
     return std::string(reinterpret_cast<const char*>(part.data()), part.size());
+  }
+  // Never allocates more than the bytes that are there.
+  template <Number T>
+  std::vector<T> list() {
+    const auto count = number<std::uint64_t>();
+    if (count > rest_.size() / sizeof(T)) ok_ = false;
+    std::vector<T> values(ok_ ? static_cast<std::size_t>(count) : 0);
+    const auto part = take(values.size() * sizeof(T));
+    if (!part.empty()) std::memcpy(values.data(), part.data(), part.size());
+    return values;
   }
   std::span<const std::byte> raw(std::size_t size) { return take(size); }
 

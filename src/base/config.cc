@@ -146,50 +146,18 @@ Status checkValue(const Setting& setting, std::string_view text, std::string_vie
           fmt::format("{} is \"{}\", but takes {}", origin, text, wanted(setting))};
 }
 
-// Whether a quote after `before` begins a name, or a value behind a name and "=".
-bool beginsText(std::string_view before) {
-  const std::size_t last = before.find_last_not_of(" \t");
-  if (last == std::string_view::npos) return true;
-  return before[last] == '=' && before.find('=') == last;
-}
-
-// Arrays and inline tables: settings have none.
-bool beginsList(char c, std::string_view before) {
-  return c == '{' || (c == '[' && before.find_first_not_of(" \t[") != std::string_view::npos);
-}
-
-// toml++ 3.3 takes some letters beyond ASCII for impossible where no text is, which is undefined:
-// outside of quotes and comments there are none. Behind a list, or a quote that begins neither a
-// name nor a value, it takes toml++ to tell what is text: from there on there are none at all. A
-// file that can't be read is toml++'s to tell, too.
-Status checkLetters(const std::string& file) {
+// toml++ 3.3 runs into undefined behaviour at some letters beyond ASCII. A file that can't be
+// opened passes: toml++ reports it.
+Status checkAscii(const std::string& file) {
   std::ifstream in(file);
   int number = 0;
-  bool plain = true;
   for (std::string line; std::getline(in, line);) {
     ++number;
-    char quote = 0;
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      const char c = line[i];
-      const std::string_view before = std::string_view(line).substr(0, i);
-      const bool text = plain && quote != 0;
-      if (!text && static_cast<unsigned char>(c) >= 0x80) {
-        return {StatusCode::kInvalidArgument,
-                fmt::format("{} line {}: letters beyond ASCII stand in quotes", file, number)};
-      }
-      if (!plain) continue;
-      if (quote == 0 && c == '#') break;
-      if (quote == '"' && c == '\\') {
-        ++i;
-      } else if (quote == c) {
-        quote = 0;
-      } else if (quote == 0 && (c == '"' || c == '\'')) {
-        quote = c;
-        plain = beginsText(before);
-      } else if (quote == 0) {
-        plain = !beginsList(c, before);
-      }
-    }
+    if (std::ranges::all_of(line, [](unsigned char c) { return c < 0x80; })) continue;
+    return {StatusCode::kInvalidArgument,
+            fmt::format("{} line {}: a settings file is ASCII; write other letters as \\uXXXX, in "
+                        "double quotes",
+                        file, number)};
   }
   return {};
 }
@@ -227,7 +195,7 @@ Result<Config> Config::load(const std::map<std::string, std::string>& flags,
   }
   // The weakest place first, so that stronger ones overwrite it.
   if (!file.empty()) {
-    COLLA_TRY(checkLetters(file));
+    COLLA_TRY(checkAscii(file));
     toml::table table;
     try {
       table = toml::parse_file(file);

@@ -18,8 +18,8 @@
 #include "bench/systems.h"
 #include "colla/collectives.h"
 #include "colla/job.h"
-#include "ps/client.h"
-#include "ps/server.h"
+#include "colla/server.h"
+#include "ps/client_options.h"
 
 namespace colla::bench {
 namespace {
@@ -53,13 +53,7 @@ class PushLoad : public Load {
     declaration.threads = 1;
     declaration.firstSlices.resize(static_cast<std::size_t>(job_.size()) + 1);
     std::iota(declaration.firstSlices.begin(), declaration.firstSlices.end(), 0);
-    COLLA_TRY_ASSIGN(client_, ps::Client::connect({.transport = job_.transport(),
-                                                   .rank = job_.rank(),
-                                                   .workers = job_.size(),
-                                                   .servers = job_.servers(),
-                                                   .names = job_.names(),
-                                                   .timeout = job_.timeout()},
-                                                  std::move(declaration)));
+    COLLA_TRY_ASSIGN(client_, ps::Client::connect(ps::clientOptions(job_), std::move(declaration)));
     const auto blocks = client_->layout().blocks();
     if (job_.rank() == 0) {
       std::ranges::fill(client_->area(), std::byte{0});
@@ -170,17 +164,7 @@ Status serve(const AgentPlace& place, Load& load) {
 
 Status servePush(const AgentPlace& place) {
   COLLA_TRY_ASSIGN(const auto job, Job::init({.serves = true}));
-  if (job->role() == Role::kServer) {
-    const int workers = static_cast<int>(job->names().size()) - job->servers();
-    return ps::Server({.transport = job->transport(),
-                       .rank = job->rank(),
-                       .servers = job->servers(),
-                       .workers = workers,
-                       .names = job->names(),
-                       .timeout = job->timeout(),
-                       .threads = job->threads()})
-        .run();
-  }
+  if (job->role() == Role::kServer) return colla::serve(*job);
   PushLoad load(*job);
   return serve(place, load);
 }

@@ -5,7 +5,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "base/table.h"
+#include "base/text_table.h"
 #include "bench/units.h"
 
 namespace colla::bench {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
-#include "base/table.h"
+#include "base/text_table.h"
 #include "bench/units.h"
 
 namespace colla::bench {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/table.h"
+#include "base/text_table.h"
 #include "bench/units.h"
 
 namespace colla::bench {

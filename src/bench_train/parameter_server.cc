@@ -1,6 +1,6 @@
 #include "parameter_server.h"
 
-#include "colla/table.h"
+#include "colla/server.h"
 
 namespace colla::bench {
 

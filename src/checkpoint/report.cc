@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/table.h"
+#include "base/text_table.h"
 
 namespace colla::checkpoint {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/command_line.h"
-#include "base/table.h"
+#include "base/text_table.h"
 #include "colla/dataset.h"
 #include "data/summary.h"
 #include "data_commands.h"

@@ -74,7 +74,7 @@ Status broadcast(Group& group, Buffer data, int root, const CollectiveOptions& o
     if (core.board() == nullptr) return collective::broadcastMessages(turn, data.bytes(), root);
     const bool mine = core.rank() == root;
     const std::size_t bytes = data.bytes().size();
-    return collective::showAll(
+    return collective::readSources(
         turn, mine ? data.bytes() : std::span<std::byte>(), bytes,
         [&](int rank) { return rank == root ? bytes : 0; },
         [&](std::size_t begin, std::size_t end, std::span<const std::byte* const> at) {
@@ -96,7 +96,7 @@ Status allgather(Group& group, ConstBuffer data, Buffer result, const Collective
       if (part > 0 && own != data.data()) std::memmove(own, data.data(), part);
       return collective::allgatherMessages(turn, result.bytes(), part);
     }
-    return collective::showAll(
+    return collective::readSources(
         turn, data.bytes(), part, [&](int) { return part; },
         [&](std::size_t begin, std::size_t end, std::span<const std::byte* const> at) {
           for (int rank = 0; rank < core.size(); ++rank) {
@@ -134,7 +134,7 @@ Status allgatherv(Group& group, ConstBuffer data, Buffer result,
     }
     std::size_t largest = 0;
     for (int rank = 0; rank < core.size(); ++rank) largest = std::max(largest, length(rank));
-    return collective::showAll(
+    return collective::readSources(
         turn, data.bytes(), largest, length,
         [&](std::size_t begin, std::size_t end, std::span<const std::byte* const> at) {
           for (int rank = 0; rank < core.size(); ++rank) {
@@ -171,7 +171,7 @@ Status alltoall(Group& group, ConstBuffer data, Buffer result, const CollectiveO
       return collective::exchangeMessages(turn, outgoing, incoming);
     }
     const std::size_t from = part * core.rank();
-    return collective::showAll(
+    return collective::readSources(
         turn, data.bytes(), data.bytes().size(), [&](int) { return data.bytes().size(); },
         [&](std::size_t begin, std::size_t end, std::span<const std::byte* const> at) {
           const Range seen = within(from, from + part, begin, end);
@@ -227,7 +227,7 @@ Status alltoallv(Group& group, ConstBuffer data, std::span<const std::size_t> se
     collective::Board& board = *core.board();
     std::ranges::copy(sends, board.sends(core.rank(), turn.sequence).begin());
     std::ranges::copy(recvs, board.expects(core.rank(), turn.sequence).begin());
-    return collective::showAll(
+    return collective::readSources(
         turn, data.bytes(), ~std::size_t{0},
         [&](int rank) { return board.sends(rank, turn.sequence)[core.size()]; },
         [&](std::size_t begin, std::size_t end, std::span<const std::byte* const> at) {
@@ -264,7 +264,7 @@ Status gather(Group& group, ConstBuffer data, Buffer result, int root,
       }
       return collective::exchangeMessages(turn, outgoing, incoming);
     }
-    return collective::showAll(
+    return collective::readSources(
         turn, data.bytes(), part, [&](int) { return part; },
         [&](std::size_t begin, std::size_t end, std::span<const std::byte* const> at) {
           for (int rank = 0; mine && rank < core.size(); ++rank) {
@@ -301,7 +301,7 @@ Status scatter(Group& group, ConstBuffer data, Buffer result, int root,
     }
     const std::size_t from = part * core.rank();
     const std::size_t all = part * core.size();
-    return collective::showAll(
+    return collective::readSources(
         turn, mine ? data.bytes() : std::span<const std::byte>(), all,
         [&](int rank) { return rank == root ? all : 0; },
         [&](std::size_t begin, std::size_t end, std::span<const std::byte* const> at) {

@@ -104,7 +104,7 @@ Status allreduce(Group& group, const SliceMap& map, std::span<const ConstBuffer>
                          invalid("the slices are mapped to {} workers, but the group has {} ranks",
                                  map.workers(), core.size()));
   }
-  const auto tree = collective::SumTree::of(map);
+  const collective::SumTree& tree = map.tree();
   Status refusal = checkCount("partials", partials.size(), tree.leavesOf(core.rank()));
   for (const ConstBuffer& partial : partials) {
     refusal = first({refusal, checkType(partial, result),
@@ -145,15 +145,11 @@ Status postTogether(GroupCore& group, const SumTree& tree, std::span<const SumPa
 
 }  // namespace
 
-Status allreduceAlong(Group& group, const SumTree& tree, std::span<const ConstBuffer> partials,
-                      Buffer result, const AllreduceOptions& options) {
-  return allreduceOver(group.core(), tree, partials, result, options, {});
-}
-
-Status allreduceTogether(Group& group, const SumTree& tree, std::span<const SumPart> parts,
+Status allreduceTogether(Group& group, const SliceMap& map, std::span<const SumPart> parts,
                          const AllreduceOptions& options) {
-  COLLA_CHECK(parts.size() <= kMostParts);
   GroupCore& core = group.core();
+  const SumTree& tree = map.tree();
+  COLLA_CHECK(tree.ranks() == core.size());
   const Algorithm named =
       options.algorithm == Algorithm::kAuto ? core.options().algorithm : options.algorithm;
   const bool shared =
@@ -176,7 +172,7 @@ Status allreduceTogether(Group& group, const SumTree& tree, std::span<const SumP
     if (!large.empty()) alone = alone.subspan(1);
   }
   for (const SumPart* part : alone) {
-    COLLA_TRY(allreduceAlong(group, tree, part->partials, part->result, options));
+    COLLA_TRY(allreduceOver(core, tree, part->partials, part->result, options, {}));
   }
   return {};
 }
@@ -201,7 +197,7 @@ Status reduce(Group& group, ConstBuffer data, Buffer result, int root,
     const std::size_t elementSize = sizeOf(data.type());
     if (core.board() != nullptr) {
       const collective::Folder fold(core.tree(), data.type(), options.op);
-      return collective::showAll(
+      return collective::readSources(
           turn, data.bytes(), bytes, [&](int) { return bytes; },
           [&](std::size_t begin, std::size_t end, std::span<const std::byte* const> at) {
             if (!mine) return;
@@ -247,7 +243,7 @@ Status reduceScatter(Group& group, ConstBuffer data, Buffer result, const Reduce
       const collective::Folder fold(core.tree(), data.type(), options.op);
       const std::size_t from = part * core.rank();
       std::vector<const std::byte*> leaves(core.size());
-      return collective::showAll(
+      return collective::readSources(
           turn, data.bytes(), data.bytes().size(), [&](int) { return data.bytes().size(); },
           [&](std::size_t begin, std::size_t end, std::span<const std::byte* const> at) {
             const Range seen = within(from, from + part, begin, end);

@@ -94,6 +94,7 @@ Result<std::unique_ptr<Group>> Group::subgroup(std::span<const int> ranks) {
     return {StatusCode::kInvalidArgument,
             fmt::format("rank {} is not a member of the subgroup that it asks for", core_->rank())};
   }
+  if (wanted.routes != nullptr) wanted.transport = wanted.routes->between(wanted.members);
   wanted.id = core_->nextSubgroup(wanted.members);
   const auto timeout = options.timeout;
   COLLA_TRY_ASSIGN(auto core, GroupCore::create(std::move(wanted), Deadline::after(timeout)));

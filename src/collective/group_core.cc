@@ -11,6 +11,12 @@
 
 namespace colla {
 
+transport::Transport* Routes::between(std::span<const int> members) const {
+  const bool oneHost = std::ranges::all_of(
+      members, [&](int member) { return hosts[member] == hosts[members.front()]; });
+  return oneHost && host != nullptr ? host : wire;
+}
+
 GroupCore::GroupCore(Options options)
     : options_(std::move(options)), tree_(collective::SumTree::ofRanks(size())) {}
 

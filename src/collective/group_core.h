@@ -51,10 +51,21 @@ class GroupIds {
   std::set<std::uint32_t> taken_;
 };
 
+// The transports of a job, and which of them a group uses.
+struct Routes {
+  transport::Transport* wire = nullptr;  // To every process of the job.
+  transport::Transport* host = nullptr;  // To those of this host; null: there is none but `wire`.
+  std::vector<std::string> hosts;        // By transport number: equal for processes of one host.
+
+  // Inside a host its own transport, otherwise the wire.
+  transport::Transport* between(std::span<const int> members) const;
+};
+
 class GroupCore {
  public:
   struct Options {
     transport::Transport* transport = nullptr;  // Outlives the group.
+    std::shared_ptr<const Routes> routes;       // For subgroups; null: they have `transport`, too.
     std::uint32_t id = 0;                       // The same on every rank, unlike other groups'.
     std::shared_ptr<GroupIds> ids;              // Of the transport; null: this is the first group.
     std::vector<int> members;                   // Transport numbers, in the order of ranks.
@@ -62,6 +73,12 @@ class GroupCore {
     std::vector<std::string> names;  // Of the members, for messages.
     std::chrono::milliseconds timeout{300'000};
     Algorithm algorithm = Algorithm::kAuto;
+
+    // `limit`, or `timeout` if it is 0; "for ever" is a day.
+    Deadline deadlineFor(std::chrono::milliseconds limit) const {
+      constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24);
+      return Deadline::after(std::min(limit.count() > 0 ? limit : timeout, kLongest));
+    }
   };
 
   // One collective under way on this rank: what its algorithm needs to know.
@@ -89,9 +106,8 @@ class GroupCore {
   const collective::SumTree& tree() const { return tree_; }  // One slice per rank.
   // Null where the members share no memory.
   collective::Board* board() { return board_.get(); }
-  Deadline deadlineFor(std::chrono::milliseconds timeout) const {
-    constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24);
-    return Deadline::after(std::min(timeout.count() > 0 ? timeout : options_.timeout, kLongest));
+  Deadline deadlineFor(std::chrono::milliseconds limit) const {
+    return options_.deadlineFor(limit);
   }
 
   // Carries out one collective when its turn has come; an error of `body` breaks the group.

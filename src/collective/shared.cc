@@ -270,7 +270,7 @@ Status allreduceShared(std::span<const Reduction> small, const Reduction* large)
   return {};
 }
 
-Status showAll(GroupCore::Turn& turn, std::span<const std::byte> source, std::size_t largest,
+Status readSources(GroupCore::Turn& turn, std::span<const std::byte> source, std::size_t largest,
                const std::function<std::size_t(int rank)>& lengthOf, const Consume& consume,
                const std::function<Status()>& agree) {
   Board& board = *turn.group.board();

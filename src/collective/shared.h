@@ -28,7 +28,7 @@ constexpr std::size_t stagedChunkBytes(std::size_t mostLeaves, std::size_t ranks
   return std::min(most, kLargestChunk);
 }
 
-// Shows every rank's `source` to all the others, a window at a time.
+// Reads every rank's `source` on every rank, a window at a time.
 //
 // consume(begin, end, at): bytes [begin, end) are in sight; at[r] points to byte `begin` of rank
 // r's source, of which lengthOf(r) bytes exist. lengthOf is called once everybody has arrived; a
@@ -39,7 +39,7 @@ constexpr std::size_t stagedChunkBytes(std::size_t mostLeaves, std::size_t ranks
 // find alike.
 using Consume =
     std::function<void(std::size_t begin, std::size_t end, std::span<const std::byte* const> at)>;
-Status showAll(GroupCore::Turn& turn, std::span<const std::byte> source, std::size_t largest,
+Status readSources(GroupCore::Turn& turn, std::span<const std::byte> source, std::size_t largest,
                const std::function<std::size_t(int rank)>& lengthOf, const Consume& consume,
                const std::function<Status()>& agree = nullptr);
 

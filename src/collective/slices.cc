@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "collective/sum_tree.h"
 
 namespace colla {
 namespace {
@@ -36,6 +37,10 @@ int splitPoint(SliceRange range) {
   COLLA_DCHECK(range.size() >= 2);
   return range.begin + static_cast<int>(std::bit_floor(static_cast<unsigned>(range.size()) - 1));
 }
+
+SliceMap::SliceMap(std::vector<int> first)
+    : first_(std::move(first)),
+      tree_(std::make_shared<const collective::SumTree>(collective::SumTree::of(*this))) {}
 
 // The cuts of the tree that lie high up are at multiples of high powers of two, and a cut there
 // leaves the fewest subtrees torn. So each worker in turn, from the left, ends at the highest such

@@ -39,7 +39,7 @@ struct Builder {
 SumTree SumTree::ofRanks(int ranks) {
   std::vector<int> first(ranks + 1);
   std::iota(first.begin(), first.end(), 0);
-  SumTree tree = of(*SliceMap::of(std::move(first)));
+  SumTree tree = SliceMap::of(std::move(first))->tree();
   tree.layout_ = 0;
   return tree;
 }

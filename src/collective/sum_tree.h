@@ -23,6 +23,7 @@ class SumTree {
 
   // One slice for each of `ranks` ranks.
   static SumTree ofRanks(int ranks);
+  // SliceMap::tree() is this, made already.
   static SumTree of(const SliceMap& map);
 
   // A hash of who has which slices; 0 for one slice per rank.

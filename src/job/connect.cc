@@ -3,30 +3,29 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <span>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "job/cluster.h"
 #include "job/cpu.h"
 #include "rendezvous/host_key.h"
 #include "transport/net/address.h"
 #include "transport/net/keys.h"
-#include "transport/shm/transport.h"
-#include "transport/tcp/transport.h"
 
 namespace colla::job {
 namespace {
 
 using namespace std::chrono_literals;
-namespace tcp = transport::tcp;
+using transport::TransportRow;
+using Listener = std::unique_ptr<transport::net::Listener>;
 
 // With a core for everybody, spinning through a peer's delay is cheaper than being woken: workers
 // of one step differ by some hundred microseconds. With fewer cores than processes the one that
 // spins keeps the other from getting on.
 constexpr transport::Spin kSpinWithCores = {.caller = 1000us, .background = 100us};
 constexpr transport::Spin kSpinWithout = {.caller = 2us, .background = 2us};
-
-tcp::Wire tcpWire(Wire wire) { return wire == Wire::kTcp ? tcp::Wire::kTls : tcp::Wire::kPlain; }
 
 // Where to listen: at the address that the user gave this process or else on the interface that
 // leads to the others, unless the user named one.
@@ -38,8 +37,6 @@ Result<std::string> listenAddress(const Config& config, const Place& place) {
   const bool six = host.find(':') != std::string::npos;
   return six ? fmt::format("[{}]:0", host) : host + ":0";
 }
-
-std::string_view key(Wire wire) { return wire == Wire::kShm ? "shm" : "tcp"; }
 
 // The same wherever this process asks, and no other's.
 std::uint64_t processNumber() {
@@ -87,25 +84,76 @@ transport::Spin spinOf(const Config& config, const Place& place) {
   return place.localSize <= usableCpus() ? kSpinWithCores : kSpinWithout;
 }
 
-Result<Wire> chooseWire(const Config& config, const Place& place) {
+Result<TransportChoice> chooseTransports(const Config& config, const Place& place) {
+  using transport::Reach;
+  const TransportRow* const shared = &transport::automaticTransport(Reach::kHost);
   const std::string name = config.text("transport");
-  if (name == "auto") return place.oneHost() ? Wire::kShm : Wire::kTcp;
-  if (name == "tcp") return Wire::kTcp;
-  if (name == "tcp-plain") return Wire::kTcpPlain;
-  if (place.oneHost()) return Wire::kShm;
+  if (name == "auto") {
+    const TransportRow* const wire = &transport::automaticTransport(Reach::kHosts);
+    return TransportChoice{.host = shared, .wire = place.oneHost() ? nullptr : wire};
+  }
+  const TransportRow* const named = transport::findTransport(name);
+  COLLA_CHECK(named != nullptr);  // The setting takes no other names.
+  if (named->reach == Reach::kHosts) {
+    return TransportChoice{.host = place.oneHost() ? nullptr : shared, .wire = named};
+  }
+  if (place.oneHost()) return TransportChoice{.host = named, .wire = nullptr};
   return {StatusCode::kInvalidArgument,
-          fmt::format("{} is \"shm\", but this job runs on more than one host: use auto or tcp",
-                      config.origin("transport"))};
+          fmt::format("{} is \"{}\", but this job runs on more than one host: use auto or {}",
+                      config.origin("transport"), name,
+                      transport::automaticTransport(Reach::kHosts).name)};
 }
 
-Result<Connection> connect(const Config& config, const Place& place, Wire wire,
+namespace {
+
+// The doors of a process, one for each transport.
+struct Doors {
+  Listener host, wire;
+};
+
+Result<Doors> openDoors(const Config& config, const Place& place, const TransportChoice& choice,
+                        const transport::Options& options) {
+  Doors doors;
+  if (choice.host != nullptr) {
+    COLLA_TRY_ASSIGN(doors.host, choice.host->listen("", options));
+  }
+  if (choice.wire != nullptr) {
+    COLLA_TRY_ASSIGN(const std::string address, listenAddress(config, place));
+    auto opened = choice.wire->listen(address, options);
+    if (!opened.ok() && !place.address.empty()) return addressTaken(place, opened.status());
+    COLLA_TRY(opened.status());
+    doors.wire = *std::move(opened);
+  }
+  return doors;
+}
+
+// The peers as `row` reaches them: all, or those whose host is `hostKey`.
+Result<std::vector<transport::Peer>> peersBy(const TransportRow& row,
+                                             const rendezvous::Membership& membership,
+                                             const std::string& hostKey) {
+  std::vector<transport::Peer> peers;
+  for (const rendezvous::Member& member : membership.members) {
+    const bool reached = row.reach == transport::Reach::kHosts || member.hostKey == hostKey;
+    const auto address = member.addresses.find(std::string(row.name));
+    if (reached && address == member.addresses.end()) {
+      return {StatusCode::kRefused,
+              fmt::format("{} has no address for {}: it chose a different transport", member.name(),
+                          row.name)};
+    }
+    peers.push_back({member.name(), reached ? address->second : ""});
+  }
+  return peers;
+}
+
+}  // namespace
+
+Result<Connection> connect(const Config& config, const Place& place, const TransportChoice& choice,
                            const std::string& secret, const transport::Identity& identity,
                            std::unique_ptr<rendezvous::StoreServer> server, Deadline deadline) {
   Connection connection;
   COLLA_TRY_ASSIGN(connection.meeting, openStore(place, std::move(server), secret, deadline));
-  const int index = place.role == Role::kWorker ? place.rank : place.size + place.rank;
   transport::Options options;
-  options.self = index;
+  options.self = place.index();
   options.jobId = place.jobId;
   options.secret = secret;
   options.identity = identity;
@@ -119,41 +167,38 @@ Result<Connection> connect(const Config& config, const Place& place, Wire wire,
                           .pid = getpid(),
                           .addresses = {},
                           .process = processNumber()};
-  std::unique_ptr<transport::net::Listener> listener;
-  if (wire == Wire::kShm) {
-    COLLA_TRY_ASSIGN(listener, transport::shm::listen(options));
-  } else {
-    COLLA_TRY_ASSIGN(const std::string address, listenAddress(config, place));
-    auto opened = tcp::listen(address, options, tcpWire(wire));
-    if (!opened.ok() && !place.address.empty()) return addressTaken(place, opened.status());
-    COLLA_TRY(opened.status());
-    listener = *std::move(opened);
-  }
-  self.addresses.emplace(key(wire), listener->address());
+  COLLA_TRY_ASSIGN(Doors doors, openDoors(config, place, choice, options));
+  if (doors.host != nullptr) self.addresses.emplace(choice.host->name, doors.host->address());
+  if (doors.wire != nullptr) self.addresses.emplace(choice.wire->name, doors.wire->address());
 
   COLLA_TRY_ASSIGN(connection.membership, meet(place, secret, self, connection.meeting, deadline));
+  const auto& members = connection.membership.members;
   options.epoch = connection.membership.epoch;
-  for (const rendezvous::Member& member : connection.membership.members) {
-    if (wire == Wire::kShm && member.hostKey != self.hostKey) {
-      return {StatusCode::kInvalidArgument,
-              fmt::format("{} can't share memory with {}: they are on different hosts, in "
-                          "different network namespaces or of different users; set "
-                          "COLLA_TRANSPORT=tcp and COLLA_SECRET_FILE",
-                          member.name(), self.name())};
-    }
-    const auto address = member.addresses.find(std::string(key(wire)));
-    if (address == member.addresses.end()) {
-      return {StatusCode::kRefused,
-              fmt::format("{} has no address for {}: it chose another transport", member.name(),
-                          key(wire))};
-    }
-    options.peers.push_back({member.name(), address->second});
+  const auto here = [&](const rendezvous::Member& member) {
+    return member.hostKey == self.hostKey;
+  };
+  const auto away = std::ranges::find_if_not(members, here);
+  const bool spansHosts = away != members.end();
+  if (spansHosts && choice.wire == nullptr) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("{} can't share memory with {}: they are on different hosts, in "
+                        "different network namespaces or of different users; set "
+                        "COLLA_TRANSPORT=tcp and COLLA_SECRET_FILE",
+                        away->name(), self.name())};
   }
-  if (wire == Wire::kShm) {
-    COLLA_TRY_ASSIGN(connection.transport, transport::shm::connect(options, std::move(listener)));
-  } else {
-    COLLA_TRY_ASSIGN(connection.transport,
-                     tcp::connect(options, std::move(listener), tcpWire(wire)));
+  // Processes whose launcher spoke of several hosts may be on one all the same: then a named
+  // transport carries everything, as it does in every job on one host.
+  const bool named = config.text("transport") != "auto";
+  const bool onWire = choice.wire != nullptr && (spansHosts || named);
+  connection.sharesMemory = choice.host != nullptr && (spansHosts || !onWire);
+  const bool neighbours = std::ranges::count_if(members, here) > 1;
+  if (connection.sharesMemory && (neighbours || !onWire)) {
+    COLLA_TRY_ASSIGN(options.peers, peersBy(*choice.host, connection.membership, self.hostKey));
+    COLLA_TRY_ASSIGN(connection.host, choice.host->connect(options, std::move(doors.host)));
+  }
+  if (onWire) {
+    COLLA_TRY_ASSIGN(options.peers, peersBy(*choice.wire, connection.membership, self.hostKey));
+    COLLA_TRY_ASSIGN(connection.wire, choice.wire->connect(options, std::move(doors.wire)));
   }
   return connection;
 }

@@ -1,4 +1,4 @@
-// From a place in a job to a transport that reaches its other processes.
+// From a place in a job to transports that reach its other processes.
 #pragma once
 
 #include <memory>
@@ -10,18 +10,22 @@
 #include "job/environment.h"
 #include "job/open_store.h"
 #include "rendezvous/membership.h"
-#include "transport/net/listener.h"
 #include "transport/options.h"
 #include "transport/transport.h"
+#include "transport/transports.h"
 
 namespace colla::job {
 
-// How the processes of a job reach each other; every process of it chooses the same.
-enum class Wire { kShm, kTcp, kTcpPlain };
+// The transports of a job, by their rows in the table; every process of it chooses the same.
+struct TransportChoice {
+  const transport::TransportRow* host;  // Inside a host; null: `wire` is used there as well.
+  const transport::TransportRow* wire;  // Between hosts; null: the job is on one host.
+};
 
-// By the setting `transport`; "auto" is shm on one host and tcp between hosts. kInvalidArgument
-// for shm between hosts.
-Result<Wire> chooseWire(const Config& config, const Place& place);
+// By the setting `transport`. Inside a host "auto" is shared memory, between hosts it is encrypted.
+// A named transport carries everything in a job on one host, and what goes between the hosts in a
+// job on several. kInvalidArgument for one that does not reach so far.
+Result<TransportChoice> chooseTransports(const Config& config, const Place& place);
 
 // How long a wait spins before it sleeps, by the setting `spin_us` or the cores at hand.
 transport::Spin spinOf(const Config& config, const Place& place);
@@ -29,13 +33,22 @@ transport::Spin spinOf(const Config& config, const Place& place);
 struct Connection {
   OpenStore meeting;
   rendezvous::Membership membership;
-  std::unique_ptr<transport::Transport> transport;
+  // Processes of one host share memory, here and on the other hosts.
+  bool sharesMemory = false;
+  // To the processes of this host, by the numbers of the membership; null where there are no
+  // others, or where `wire` is used among them as well.
+  std::unique_ptr<transport::Transport> host;
+  // To all processes of the job; null where all of them are on this host and `host` is used.
+  std::unique_ptr<transport::Transport> wire;
+
+  // The one that reaches all processes. Null for a job of one process.
+  transport::Transport* everywhere() const { return wire != nullptr ? wire.get() : host.get(); }
 };
 
-// Opens this process's door, tells the others through the store where it is, waits until all of
-// them have, and takes its place. `secret` may be empty where chooseWire() allows it. `server` is
-// the store that this process serves already, if any.
-Result<Connection> connect(const Config& config, const Place& place, Wire wire,
+// Opens this process's doors, tells the others through the store where they are, waits until all
+// of them have, and takes its place. `secret` may be empty where chooseTransports() allows it.
+// `server` is the store that this process serves already, if any.
+Result<Connection> connect(const Config& config, const Place& place, const TransportChoice& choice,
                            const std::string& secret, const transport::Identity& identity,
                            std::unique_ptr<rendezvous::StoreServer> server, Deadline deadline);
 

@@ -48,6 +48,8 @@ struct Place {
   std::string address;
   std::vector<std::string> hosts;  // There as well: of all processes, workers by rank first.
 
+  // This process's number in the job: workers come first, then servers.
+  int index() const { return role == Role::kWorker ? rank : size + rank; }
   bool alone() const { return size == 1 && servers == 0; }
   bool oneHost() const { return (servers == 0 && localSize == size) || store.starts_with("unix:"); }
 };

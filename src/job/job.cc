@@ -8,7 +8,6 @@
 #include <mutex>
 #include <thread>
 
-#include "base/check.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "base/version.h"
@@ -16,6 +15,7 @@
 #include "job/connect.h"
 #include "job/cpu.h"
 #include "job/environment.h"
+#include "job/epochs.h"
 #include "job/freed_memory.h"
 #include "job/open_store.h"
 #include "job/unknown_variables.h"
@@ -32,12 +32,10 @@ struct Job::State {
   int threads = 0;
   std::chrono::milliseconds timeout{};
   job::Connection connection;
-  std::unique_ptr<Group> world;  // Of workers.
+  std::unique_ptr<job::Epochs> epochs;
 };
 
 namespace {
-
-constexpr std::uint32_t kWorldId = 1;
 
 // Memory that nobody else sees.
 Result<Bucket> allocatePrivate(std::size_t bytes) {
@@ -88,20 +86,28 @@ void warnOfUnknownVariables() {
   });
 }
 
-Result<GroupCore::Options> worldOptions(const Config& config, const job::Place& place,
-                                        const job::Connection& connection) {
-  GroupCore::Options options;
-  COLLA_TRY_ASSIGN(options.algorithm, parseAlgorithm(config.text("algorithm")));
-  options.transport = connection.transport.get();
-  options.id = kWorldId;
-  options.rank = place.rank;
-  options.timeout = config.seconds("collective_timeout");
-  for (int rank = 0; rank < place.size; ++rank) {
-    options.members.push_back(rank);
-    const auto& members = connection.membership.members;
-    options.names.push_back(members.empty() ? fmt::format("rank {} on host {}", rank, place.host)
-                                            : members[rank].name());
+Result<job::Epochs::Options> epochOptions(const Config& config, const job::Place& place, int slices,
+                                          const job::Connection& connection) {
+  job::Epochs::Options options{.workers = place.size,
+                               .servers = place.servers,
+                               .slices = slices,
+                               .self = place.index(),
+                               .sharesMemory = connection.sharesMemory};
+  auto routes = std::make_shared<Routes>();
+  routes->wire = connection.everywhere();
+  routes->host = connection.host.get();
+  for (const rendezvous::Member& member : connection.membership.members) {
+    options.names.push_back(member.name());
+    routes->hosts.push_back(member.hostKey);
   }
+  // Threads, and a process alone, met nobody.
+  for (int rank = static_cast<int>(options.names.size()); rank < place.size; ++rank) {
+    options.names.push_back(fmt::format("rank {} on host {}", rank, place.host));
+    routes->hosts.push_back(place.host);
+  }
+  COLLA_TRY_ASSIGN(options.group.algorithm, parseAlgorithm(config.text("algorithm")));
+  options.group.timeout = config.seconds("collective_timeout");
+  options.group.routes = std::move(routes);
   return options;
 }
 
@@ -145,7 +151,7 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions, job::Meetin
 
   const Deadline deadline = Deadline::after(config.seconds("start_timeout"));
   if (!place.alone()) {
-    COLLA_TRY_ASSIGN(const job::Wire wire, job::chooseWire(config, place));
+    COLLA_TRY_ASSIGN(const auto choice, job::chooseTransports(config, place));
     COLLA_TRY_ASSIGN(
         const std::string secret,
         rendezvous::loadSecret(place.secretHex.empty() ? nullptr : place.secretHex.c_str(),
@@ -158,14 +164,11 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions, job::Meetin
         .cpu = job::cpuFeatures(),
         .settings = fmt::format("{}threads in use={}\nslices in use={}\n", config.sharedText(),
                                 place.servers == 0 ? state->threads : 0, state->slices)};
-    COLLA_TRY_ASSIGN(state->connection, job::connect(config, place, wire, secret, identity,
+    COLLA_TRY_ASSIGN(state->connection, job::connect(config, place, choice, secret, identity,
                                                      std::move(meeting.server), deadline));
   }
-  if (place.role == Role::kWorker) {
-    COLLA_TRY_ASSIGN(auto options, worldOptions(config, place, state->connection));
-    COLLA_TRY_ASSIGN(auto core, GroupCore::create(std::move(options), deadline));
-    state->world = std::make_unique<Group>(std::move(core));
-  }
+  COLLA_TRY_ASSIGN(auto epochs, epochOptions(config, place, state->slices, state->connection));
+  COLLA_TRY_ASSIGN(state->epochs, job::Epochs::start(std::move(epochs), deadline));
   return std::unique_ptr<Job>(new Job(std::move(state)));
 }
 
@@ -206,7 +209,8 @@ Result<std::vector<std::unique_ptr<Job>>> Job::inThreads(int workers,
     state->timeout = config.seconds("collective_timeout");
     COLLA_TRY_ASSIGN(state->slices, slicesOf(config, place));
     state->threads = threadsOf(config, place);
-    COLLA_TRY_ASSIGN(state->connection.transport, hub.connect(options));
+    COLLA_TRY_ASSIGN(state->connection.host, hub.connect(options));
+    state->connection.sharesMemory = true;
     jobs.push_back(std::unique_ptr<Job>(new Job(std::move(state))));
   }
 
@@ -214,9 +218,9 @@ Result<std::vector<std::unique_ptr<Job>>> Job::inThreads(int workers,
   const Deadline deadline = Deadline::after(config.seconds("start_timeout"));
   std::vector<Status> statuses(workers);
   const auto join = [&](State& state) -> Status {
-    COLLA_TRY_ASSIGN(auto group, worldOptions(config, state.place, state.connection));
-    COLLA_TRY_ASSIGN(auto core, GroupCore::create(std::move(group), deadline));
-    state.world = std::make_unique<Group>(std::move(core));
+    COLLA_TRY_ASSIGN(auto epochs,
+                     epochOptions(config, state.place, state.slices, state.connection));
+    COLLA_TRY_ASSIGN(state.epochs, job::Epochs::start(std::move(epochs), deadline));
     return {};
   };
   std::vector<std::thread> threads;
@@ -243,12 +247,13 @@ const std::string& Job::host() const { return state_->place.host; }
 int Job::slices() const { return state_->slices; }
 int Job::threads() const { return state_->threads; }
 
-Group& Job::world() {
-  COLLA_CHECK(state_->world != nullptr);  // Servers have none.
-  return *state_->world;
+Epoch Job::epoch() const { return state_->epochs->current(); }
+Status Job::replaceEpoch(const std::optional<EpochPlan>& plan, std::chrono::milliseconds timeout) {
+  return state_->epochs->replace(plan, timeout);
 }
+Group& Job::world() { return state_->epochs->current().world(); }
 
-transport::Transport* Job::transport() { return state_->connection.transport.get(); }
+transport::Transport* Job::transport() { return state_->connection.everywhere(); }
 
 std::vector<std::string> Job::names() const {
   std::vector<std::string> names;
@@ -258,49 +263,49 @@ std::vector<std::string> Job::names() const {
 
 std::chrono::milliseconds Job::timeout() const { return state_->timeout; }
 
-bool Job::sharesMemory() const {
-  transport::Transport* const transport = state_->connection.transport.get();
-  return transport != nullptr && transport->sharedMemory() != nullptr;
-}
-
 Result<Bucket> Job::allocate(std::size_t bytes) {
-  if (!sharesMemory()) return allocatePrivate(bytes);
-  COLLA_TRY_ASSIGN(transport::Mapping region, transport()->sharedMemory()->allocate(bytes));
+  transport::Transport* const host = state_->connection.host.get();
+  if (host == nullptr) return allocatePrivate(bytes);
+  COLLA_TRY_ASSIGN(transport::Mapping region, host->sharedMemory()->allocate(bytes));
   return Bucket(region.bytes, [keep = std::move(region.keep)] {});
 }
 
-// Worker 0 allocates it and tells the others where; nobody goes on before all have it.
+// The first worker of the host allocates it and tells the others where; nobody goes on before all
+// have it.
 Result<Bucket> Job::allocateCommon(std::size_t bytes) {
-  if (size() == 1) return allocate(bytes);
-  if (!sharesMemory()) {
-    return {StatusCode::kUnsupported, "the workers of this job share no memory"};
+  Group& neighbours = state_->epochs->current().host();
+  if (neighbours.size() == 1) return allocate(bytes);
+  if (!state_->connection.sharesMemory) {
+    return {StatusCode::kUnsupported, "the workers of a host share no memory in this job"};
   }
-  transport::SharedMemory& memory = *transport()->sharedMemory();
+  transport::SharedMemory& memory = *state_->connection.host->sharedMemory();
+  const bool first = neighbours.rank() == 0;
   Result<transport::Mapping> region = transport::Mapping();
   std::vector<std::int64_t> told = {transport::Place::kNowhere, 0};
-  if (rank() == 0) {
+  if (first) {
     region = memory.allocate(bytes);
     if (region.ok()) {
       const transport::Place place = memory.find(region->bytes);
       told = {place.region, static_cast<std::int64_t>(place.offset)};
     }
   }
-  COLLA_TRY(broadcast(world(), told, 0));
+  const GroupCore::Options& group = neighbours.core().options();
+  COLLA_TRY(broadcast(neighbours, told, 0));
   if (told[0] == transport::Place::kNowhere) {
-    return rank() == 0 ? region.status()
-                       : Status(StatusCode::kNoMemory,
-                                fmt::format("worker 0 found no memory for {} bytes", bytes));
+    return first ? region.status()
+                 : Status(StatusCode::kNoMemory,
+                          fmt::format("{} found no memory for {} bytes", group.names[0], bytes));
   }
-  if (rank() != 0) {
+  if (!first) {
     const transport::Place place{.region = static_cast<std::uint32_t>(told[0]),
                                  .offset = static_cast<std::uint64_t>(told[1])};
-    region = memory.map(0, place, bytes, Deadline::after(timeout()));
+    region = memory.map(group.members[0], place, bytes, Deadline::after(timeout()));
   }
   // The others are on their way to the barrier.
-  if (!region.ok()) return world().core().giveUp(region.status());
+  if (!region.ok()) return neighbours.core().giveUp(region.status());
   // All of it at once, where the kernel can: otherwise every page stops its first user.
   madvise(region->bytes.data(), region->bytes.size(), MADV_POPULATE_WRITE);
-  COLLA_TRY(barrier(world()));
+  COLLA_TRY(barrier(neighbours));
   return Bucket(region->bytes, [keep = std::move(region->keep)] {});
 }
 

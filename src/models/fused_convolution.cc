@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "colla/error.h"
-#include "kernels/letter_convolution.h"
+#include "models/kernels/letter_convolution.h"
 
 namespace colla::models {
 namespace {
@@ -105,7 +105,7 @@ struct MaxConvolution : torch::autograd::Function<MaxConvolution> {
   }
 };
 
-// Names as in kernels/letter_pairs.h. The gradient g of the normalised maxima y comes to a
+// Names as in models/kernels/letter_pairs.h. The gradient g of the normalised maxima y comes to a
 // position's value as
 //   (g at the winner - sum of g / M - (value - mean) / root * sum of (g y) / M) / root
 // and from there to the weights by the class vectors x: the winners' letters, s, and P w, which the

@@ -1,5 +1,5 @@
 // Convolutions of protein letters with their maximum over all positions, for autograd. The work is
-// in src/kernels, whose headers say how; decision 0008 says why.
+// in models/kernels, whose headers say how; decision 0008 says why.
 //
 // For float32 and float64 weights. The convolution and its backward have the same bits for every
 // number of threads; the normalisation has those of libtorch's matrix product.
@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "kernels/letter_pairs.h"
-#include "kernels/letters.h"
+#include "models/kernels/letter_pairs.h"
+#include "models/kernels/letters.h"
 
 namespace colla::models {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/logistic.h"
+#include "models/kernels/logistic.h"
 
 namespace colla::models {
 namespace {

@@ -1,4 +1,4 @@
-// The loss of logistic regression as one operation: kernels/logistic.h for autograd.
+// The loss of logistic regression as one operation: models/kernels/logistic.h for autograd.
 #pragma once
 
 #include <torch/torch.h>

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <deque>
 
 namespace colla::ps {
@@ -9,7 +10,7 @@ namespace colla::ps {
 std::uint32_t Channel::ask(Ask ask, std::vector<std::byte> payload) {
   const std::uint32_t sequence = reserve();
   if (ask.place.region == transport::Place::kNowhere) ask.bytes = payload.size();
-  outbox_.send(peer_, envelopeOf(channel_, sequence, kAskStep), bytesOf(ask));
+  outbox_.send(peer_, envelopeOf(channel_, sequence, kAskStep), encode(ask));
   if (!payload.empty()) {
     outbox_.send(peer_, envelopeOf(channel_, sequence, kPayloadStep), std::move(payload));
   }
@@ -26,14 +27,16 @@ Result<Channel::Reply> Channel::call(const Ask& ask, std::vector<std::byte> payl
 Result<std::vector<Channel::Reply>> Channel::wait(std::span<const Expected> expected,
                                                   Deadline deadline) {
   std::vector<Reply> replies(expected.size());
-  // Of each: the answer's head, then the messages of its result.
-  std::vector<std::deque<transport::Request>> requests(expected.size());
+  struct Incoming {
+    std::array<std::byte, kAnswerBytes> head;
+    std::deque<transport::Request> requests;  // The answer's head, then the messages of its result.
+  };
+  std::vector<Incoming> incoming(expected.size());
   transport::Transport& transport = expected.front().channel->transport_;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const Channel& channel = *expected[i].channel;
     transport.recv(channel.peer_, envelopeOf(channel.channel_, expected[i].sequence, kAnswerStep),
-                   std::as_writable_bytes(std::span(&replies[i].head, 1)),
-                   requests[i].emplace_back());
+                   incoming[i].head, incoming[i].requests.emplace_back());
   }
   std::vector<std::size_t> open(expected.size());
   for (std::size_t i = 0; i < open.size(); ++i) open[i] = i;
@@ -41,7 +44,7 @@ Result<std::vector<Channel::Reply>> Channel::wait(std::span<const Expected> expe
   const auto gather = [&] {
     pending.clear();
     for (const std::size_t i : open) {
-      for (transport::Request& request : requests[i]) {
+      for (transport::Request& request : incoming[i].requests) {
         if (!request.done()) pending.push_back(&request);
       }
     }
@@ -55,14 +58,15 @@ Result<std::vector<Channel::Reply>> Channel::wait(std::span<const Expected> expe
       break;
     }
     std::erase_if(open, [&](std::size_t i) {
-      for (const transport::Request& request : requests[i]) {
+      for (const transport::Request& request : incoming[i].requests) {
         if (!status.ok() || !request.done()) return false;
         status = request.status();
       }
       if (!status.ok()) return true;
       Reply& reply = replies[i];
-      if (requests[i].size() == 1 && reply.head.bytes > 0) {
-        status = expected[i].channel->receive(expected[i], reply, requests[i]);
+      reply.head = decodeAnswer(incoming[i].head);
+      if (incoming[i].requests.size() == 1 && reply.head.bytes > 0) {
+        status = expected[i].channel->receive(expected[i], reply, incoming[i].requests);
         return !status.ok();
       }
       if (reply.head.code != StatusCode::kOk) {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/bytes.h"
 #include "base/check.h"
-#include "ps/byte_reader.h"
 #include "ps/pushed_rows.h"
 #include "ps/sender.h"
 #include "transport/spin.h"
@@ -31,7 +31,7 @@ std::vector<Channel::Expected> askAll(std::span<const std::unique_ptr<Channel>> 
 }
 
 Turn turnOf(const Answer& answer) {
-  return {answer.step,   answer.late,  answer.dropped != 0, answer.stop != 0,
+  return {answer.step,   answer.late,  answer.dropped, answer.stop,
           answer.behind, answer.scale, answer.samples};
 }
 
@@ -92,15 +92,16 @@ Status Client::allocate(int partials) {
 }
 
 Status Client::attach() {
-  const std::string text = encode(declaration_);
-  const auto declared =
-      askAll(servers_, {.topic = Topic::kDeclare}, copyOf(std::as_bytes(std::span(text))));
+  const auto declared = askAll(servers_, {.topic = Topic::kDeclare}, encode(declaration_));
   COLLA_TRY(Channel::wait(declared, deadline()).status());
   if (shared_ == nullptr) return {};
-  std::vector<transport::Place> places;
-  for (const Memory& memory : areas_) places.push_back(shared_->find(memory.bytes));
   ByteWriter writer;
-  writer.putAll(std::span<const transport::Place>(places));
+  writer.number(static_cast<std::uint64_t>(areas_.size()));
+  for (const Memory& memory : areas_) {
+    const transport::Place place = shared_->find(memory.bytes);
+    writer.number(place.region);
+    writer.number(place.offset);
+  }
   const auto attached = askAll(servers_, {.topic = Topic::kAttach}, writer.take());
   return Channel::wait(attached, deadline()).status();
 }
@@ -128,7 +129,7 @@ Status Client::fillRows(int partition, int slot, std::int64_t first,
 
 Status Client::start(std::int64_t step, std::span<const std::int64_t> steps) {
   ByteWriter writer;
-  writer.putAll(steps);
+  writer.list(steps);
   const std::vector<std::byte> payload = writer.take();
   const auto expected = askAll(servers_, {.topic = Topic::kStart, .step = step}, payload);
   return Channel::wait(expected, deadline()).status();
@@ -321,8 +322,9 @@ Status Snapshots::readRows(int partition, int slot, std::int64_t first, std::spa
 Result<std::vector<std::int64_t>> Snapshots::steps() {
   COLLA_TRY_ASSIGN(const auto reply,
                    servers_[0]->call({.topic = Topic::kFetchSteps, .step = step_}, {}, deadline()));
-  std::vector<std::int64_t> steps(reply.payload.size() / sizeof(std::int64_t));
-  std::memcpy(steps.data(), reply.payload.data(), steps.size() * sizeof(std::int64_t));
+  ByteReader reader(reply.payload);
+  auto steps = reader.list<std::int64_t>();
+  if (!reader.done()) return {StatusCode::kMismatch, "damaged steps"};
   return steps;
 }
 

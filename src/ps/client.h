@@ -9,17 +9,14 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "colla/status.h"
 #include "ps/channel.h"
+#include "ps/declaration.h"
 #include "ps/layout.h"
 #include "ps/row_memory.h"
 #include "ps/shard.h"

@@ -14,8 +14,7 @@ void Inbox::open() {
 void Inbox::listen() {
   hasHead_ = false;
   payload_.clear();
-  transport_.recv(peer_, envelopeOf(channel_, sequence_, kAskStep),
-                  std::as_writable_bytes(std::span(&ask_, 1)), head_);
+  transport_.recv(peer_, envelopeOf(channel_, sequence_, kAskStep), bytes_, head_);
 }
 
 void Inbox::close() {
@@ -42,6 +41,7 @@ Result<std::optional<Asked>> Inbox::next(const Targets& targets) {
   if (!hasHead_) {
     if (!head_.status().ok()) return fail(head_.status());
     hasHead_ = true;
+    ask_ = decodeAsk(bytes_);
     buffer_.clear();
     auto spans = targets(ask_, buffer_);
     if (!spans.ok()) return fail(spans.status());

@@ -4,6 +4,7 @@
 // Not thread safe.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -61,7 +62,8 @@ class Inbox {
   const std::uint32_t channel_;
   bool open_ = false;
   std::uint32_t sequence_ = 0;
-  Ask ask_;
+  std::array<std::byte, kAskBytes> bytes_;  // Of the ask,
+  Ask ask_;                                 // once it has come.
   std::vector<std::byte> buffer_;
   transport::Request head_;
   bool hasHead_ = false;

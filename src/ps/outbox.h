@@ -41,10 +41,4 @@ class Outbox {
   std::list<Letter> letters_;
 };
 
-template <typename T>
-std::vector<std::byte> bytesOf(const T& value) {
-  const auto bytes = std::as_bytes(std::span(&value, 1));
-  return {bytes.begin(), bytes.end()};
-}
-
 }  // namespace colla::ps

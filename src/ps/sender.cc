@@ -15,7 +15,7 @@ Client::Sender::Sender(transport::Transport& transport)
 
 Client::Sender::~Sender() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closing_ = true;
     parcels_.clear();
   }
@@ -26,41 +26,43 @@ Client::Sender::~Sender() {
 void Client::Sender::send(int peer, std::uint32_t channel, std::uint32_t sequence, const Ask& ask,
                           std::vector<std::span<const std::byte>> partials) {
   {
-    const std::lock_guard lock(mutex_);
-    parcels_.push_back({peer, channel, sequence, ask, std::move(partials)});
+    const MutexLock lock(mutex_);
+    parcels_.push_back({peer, channel, sequence, encode(ask), std::move(partials)});
   }
   changed_.notify_all();
 }
 
 void Client::Sender::finish() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return parcels_.empty() && !busy_; });
+  const MutexLock lock(mutex_);
+  while (!parcels_.empty() || busy_) changed_.wait(mutex_);
 }
 
 void Client::Sender::run() {
   const transport::BackgroundThread background;
-  std::unique_lock lock(mutex_);
+  std::vector<transport::Request*> pending;
+  mutex_.lock();
   while (true) {
-    changed_.wait(lock, [this] { return closing_ || !parcels_.empty(); });
-    if (closing_) return;
+    while (!closing_ && parcels_.empty()) changed_.wait(mutex_);
+    if (closing_) break;
     const Parcel parcel = std::move(parcels_.front());
     parcels_.pop_front();
     busy_ = true;
-    lock.unlock();
+    mutex_.unlock();
     std::deque<transport::Request> requests(parcel.partials.size() + 1);
-    std::vector<transport::Request*> pending;
+    pending.clear();
     for (transport::Request& request : requests) pending.push_back(&request);
-    transport_.send(parcel.peer, envelopeOf(parcel.channel, parcel.sequence, kAskStep),
-                    std::as_bytes(std::span(&parcel.ask, 1)), requests[0]);
+    transport_.send(parcel.peer, envelopeOf(parcel.channel, parcel.sequence, kAskStep), parcel.ask,
+                    requests[0]);
     for (std::uint32_t i = 0; i < parcel.partials.size(); ++i) {
       transport_.send(parcel.peer, envelopeOf(parcel.channel, parcel.sequence, kPayloadStep + i),
                       parcel.partials[i], requests[i + 1]);
     }
     static_cast<void>(transport_.wait(pending, Deadline::after(kPatience)));
-    lock.lock();
+    mutex_.lock();
     busy_ = false;
     changed_.notify_all();
   }
+  mutex_.unlock();
 }
 
 }  // namespace colla::ps

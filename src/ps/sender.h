@@ -1,15 +1,15 @@
-// Sends blocks of gradients behind the worker's back, so that they travel while it computes.
+// Sends blocks of gradients on a thread of its own, so that they travel while the worker computes.
 //
-// send() and finish() are for one thread.
+// One thread calls send() and finish().
 #pragma once
 
 #include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <span>
 #include <thread>
 #include <vector>
 
+#include "base/thread_annotations.h"
 #include "ps/client.h"
 
 namespace colla::ps {
@@ -19,11 +19,11 @@ class Client::Sender {
   explicit Sender(transport::Transport& transport);
   ~Sender();
 
-  // The bytes stay in place until finish().
+  // The caller keeps the bytes in place until finish() returns.
   void send(int peer, std::uint32_t channel, std::uint32_t sequence, const Ask& ask,
             std::vector<std::span<const std::byte>> partials);
-  // Returns once nothing of it is under way any more. Errors are the answers' to tell: a server
-  // that did not get something is lost.
+  // Returns once nothing is under way any more. It reports no errors: a server that did not get
+  // something is lost, and the worker learns so where it waits for that server's answer.
   void finish();
 
  private:
@@ -31,17 +31,17 @@ class Client::Sender {
     int peer;
     std::uint32_t channel;
     std::uint32_t sequence;
-    Ask ask;
+    std::vector<std::byte> ask;
     std::vector<std::span<const std::byte>> partials;
   };
   void run();
 
   transport::Transport& transport_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Parcel> parcels_;
-  bool busy_ = false;
-  bool closing_ = false;
+  Mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<Parcel> parcels_ COLLA_GUARDED_BY(mutex_);
+  bool busy_ COLLA_GUARDED_BY(mutex_) = false;  // The thread is sending one of them.
+  bool closing_ COLLA_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

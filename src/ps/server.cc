@@ -229,7 +229,7 @@ Status Server::handleServer(const Asked& from) {
 void Server::answer(const Asked& to, const Answer& head, std::vector<std::byte> payload) {
   Answer whole = head;
   whole.bytes = payload.size();
-  outbox_.send(to.peer, envelopeOf(to.channel, to.sequence, kAnswerStep), bytesOf(whole));
+  outbox_.send(to.peer, envelopeOf(to.channel, to.sequence, kAnswerStep), encode(whole));
   if (payload.empty()) return;
   outbox_.send(to.peer, envelopeOf(to.channel, to.sequence, kResultStep), std::move(payload));
 }

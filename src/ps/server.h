@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "ps/declaration.h"
 #include "ps/inbox.h"
 #include "ps/outbox.h"
 #include "ps/policy.h"
@@ -129,7 +130,7 @@ class Server {
   std::vector<Worker> workers_;
   int here_;  // Workers that have not gone.
 
-  std::string declaration_;
+  std::vector<std::byte> declaration_;
   std::optional<Declaration> job_;
   std::unique_ptr<Layout> layout_;
   Team team_;

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/bytes.h"
 #include "base/log.h"
-#include "ps/byte_reader.h"
 #include "ps/finite.h"
 #include "ps/server.h"
 #include "ps/server_worker.h"
@@ -23,9 +23,8 @@ Status wrong(fmt::format_string<Args...> format, Args&&... args) {
 Status Server::declare(const Asked& from) {
   transport::Mapping keep;
   COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
-  const std::string text(reinterpret_cast<const char*>(payload.data()), payload.size());
   if (!declared()) {
-    COLLA_TRY_ASSIGN(Declaration declaration, decodeDeclaration(text));
+    COLLA_TRY_ASSIGN(Declaration declaration, decodeDeclaration(payload));
     COLLA_TRY(validate(declaration.policy));
     if (declaration.policy.workers != options_.workers ||
         declaration.layout.servers != options_.servers) {
@@ -41,8 +40,8 @@ Status Server::declare(const Asked& from) {
     layout_ = std::make_unique<Layout>(std::move(layout));
     shard_ = std::make_unique<Shard>(*layout_, options_.rank, std::move(rule), map, team_);
     job_ = std::move(declaration);
-    declaration_ = text;
-  } else if (text != declaration_) {
+    declaration_.assign(payload.begin(), payload.end());
+  } else if (!std::ranges::equal(payload, declaration_)) {
     return wrong(
         "{} declares another model, optimizer, policy or number of threads than those "
         "before it: all workers must run the same program with the same flags",
@@ -58,7 +57,13 @@ Status Server::attach(const Asked& from) {
   transport::Mapping keep;
   COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
   ByteReader reader(payload);
-  const auto places = reader.getAll<transport::Place>();
+  std::vector<transport::Place> places;
+  const auto count = reader.number<std::uint64_t>();
+  for (std::uint64_t i = 0; i < count && reader.ok(); ++i) {
+    transport::Place& place = places.emplace_back();
+    place.region = reader.number<std::uint32_t>();
+    place.offset = reader.number<std::uint64_t>();
+  }
   const auto leaves = static_cast<std::size_t>(shard_->tree().leavesOf(from.peer));
   transport::SharedMemory* const memory = transport_.sharedMemory();
   if (!reader.done() || places.size() != leaves + 1 || memory == nullptr) {
@@ -111,7 +116,7 @@ Status Server::start(const Asked& from) {
   transport::Mapping keep;
   COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
   ByteReader reader(payload);
-  const auto steps = reader.getAll<std::int64_t>();
+  const auto steps = reader.list<std::int64_t>();
   if (from.peer != 0 || started_) return wrong("only worker 0 starts servers, and once");
   if (!reader.done() || steps.size() != shard_->steps().size()) return wrong("damaged steps");
   std::ranges::copy(steps, shard_->steps().begin());
@@ -276,8 +281,9 @@ Status Server::fetch(const Asked& from) {
     return {};
   }
   if (ask.topic == Topic::kFetchSteps) {
-    const auto bytes = std::as_bytes(std::span(snapshot_->steps));
-    answer(from, {.step = snapshot_->step}, {bytes.begin(), bytes.end()});
+    ByteWriter writer;
+    writer.list(std::span<const std::int64_t>(snapshot_->steps));
+    answer(from, {.step = snapshot_->step}, writer.take());
     return {};
   }
   const bool rows = ask.topic == Topic::kFetchRows;

@@ -47,7 +47,7 @@ void Server::release(int number, const Handout& handout, Answer head) {
   if (!worker.waits) return;  // It is gone.
   const Asked to = *std::exchange(worker.waits, std::nullopt);
   head.step = step_;
-  head.stop = stop_ ? 1 : 0;
+  head.stop = stop_;
   head.scale = scale_;
   head.samples = statistics_.samples;
   std::int64_t slowest = worker.clock;
@@ -61,7 +61,7 @@ void Server::release(int number, const Handout& handout, Answer head) {
   if (worker.areas.empty()) {
     for (const auto& [block, memory] : *handout.parcel) head.bytes += memory.bytes().size();
   }
-  outbox_.send(to.peer, envelopeOf(to.channel, to.sequence, kAnswerStep), bytesOf(head));
+  outbox_.send(to.peer, envelopeOf(to.channel, to.sequence, kAnswerStep), encode(head));
   if (!worker.areas.empty()) return;
   // What the next forward needs first goes first.
   std::uint32_t step = kResultStep;

@@ -7,7 +7,6 @@
 
 #include "base/log.h"
 #include "optim/norm.h"
-#include "ps/byte_reader.h"
 #include "ps/server.h"
 #include "ps/server_worker.h"
 
@@ -67,7 +66,7 @@ void Server::fail(const std::string& why) {
 void Server::tell(int server, Ask ask, std::vector<std::byte> payload) {
   const std::uint32_t sequence = serverSequences_[server]++;
   ask.bytes = payload.size();
-  outbox_.send(peerOfServer(server), envelopeOf(serverChannel(), sequence, kAskStep), bytesOf(ask));
+  outbox_.send(peerOfServer(server), envelopeOf(serverChannel(), sequence, kAskStep), encode(ask));
   if (payload.empty()) return;
   outbox_.send(peerOfServer(server), envelopeOf(serverChannel(), sequence, kPayloadStep),
                std::move(payload));
@@ -226,7 +225,7 @@ void Server::complete(const Order& order) {
   }
   for (const int worker : order.decision.release) {
     Answer head;
-    head.dropped = workers_[worker].dropped ? 1 : 0;
+    head.dropped = workers_[worker].dropped;
     head.late = workers_[worker].late;
     release(worker, handout_, head);
   }

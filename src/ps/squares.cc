@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "ps/byte_reader.h"
+#include "base/bytes.h"
 
 namespace colla::ps {
 
@@ -21,15 +21,27 @@ std::map<int, double> Squares::sums() const {
 }
 
 std::vector<std::byte> Squares::encode() const {
-  ByteWriter writer;
-  writer.putAll(std::span<const Part>(parts_));
+  constexpr std::size_t kPartBytes = 24;
+  ByteWriter writer(sizeof(std::uint64_t) + parts_.size() * kPartBytes);
+  writer.number(static_cast<std::uint64_t>(parts_.size()));
+  for (const Part& part : parts_) {
+    writer.number(part.entry);
+    writer.number(part.begin);
+    writer.number(part.sum);
+  }
   return writer.take();
 }
 
 Result<Squares> Squares::decode(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   Squares squares;
-  squares.parts_ = reader.getAll<Part>();
+  const auto parts = reader.number<std::uint64_t>();
+  for (std::uint64_t i = 0; i < parts && reader.ok(); ++i) {
+    Part& part = squares.parts_.emplace_back();
+    part.entry = reader.number<std::int64_t>();
+    part.begin = reader.number<std::uint64_t>();
+    part.sum = reader.number<double>();
+  }
   if (!reader.done()) return {StatusCode::kInvalidArgument, "damaged sums of squares"};
   return squares;
 }

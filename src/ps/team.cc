@@ -1,14 +1,19 @@
 #include "ps/team.h"
 
+#include <pthread.h>
+
 namespace colla::ps {
 
 Team::Team(int threads, std::size_t worthSharing) : worthSharing_(worthSharing) {
-  for (int i = 1; i < threads; ++i) threads_.emplace_back([this] { run(); });
+  for (int i = 1; i < threads; ++i) {
+    threads_.emplace_back([this] { run(); });
+    pthread_setname_np(threads_.back().native_handle(), "colla-team");
+  }
 }
 
 Team::~Team() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closing_ = true;
   }
   called_.notify_all();
@@ -21,7 +26,7 @@ void Team::forEach(std::size_t count, std::size_t bytes, const Body& body) {
     return;
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     body_ = &body;
     count_ = count;
     next_.store(0, std::memory_order_relaxed);
@@ -29,10 +34,10 @@ void Team::forEach(std::size_t count, std::size_t bytes, const Body& body) {
   }
   called_.notify_all();
   takeItems(body, count);
-  // Who wakes up only now has nothing left to do: it is not waited for.
-  std::unique_lock lock(mutex_);
+  // A thread that wakes up only now finds nothing left to do; the caller need not wait for it.
+  const MutexLock lock(mutex_);
   body_ = nullptr;
-  idle_.wait(lock, [this] { return busy_ == 0; });
+  while (busy_ != 0) idle_.wait(mutex_);
 }
 
 void Team::takeItems(const Body& body, std::size_t count) {
@@ -41,19 +46,20 @@ void Team::takeItems(const Body& body, std::size_t count) {
 
 void Team::run() {
   std::uint64_t seen = 0;
-  std::unique_lock lock(mutex_);
+  mutex_.lock();
   while (true) {
-    called_.wait(lock, [&] { return closing_ || (body_ != nullptr && loop_ != seen); });
-    if (closing_) return;
+    while (!closing_ && (body_ == nullptr || loop_ == seen)) called_.wait(mutex_);
+    if (closing_) break;
     seen = loop_;
     ++busy_;
     const Body& body = *body_;
     const std::size_t count = count_;
-    lock.unlock();
+    mutex_.unlock();
     takeItems(body, count);
-    lock.lock();
+    mutex_.lock();
     if (--busy_ == 0) idle_.notify_one();
   }
+  mutex_.unlock();
 }
 
 }  // namespace colla::ps

@@ -1,6 +1,7 @@
-// Threads that share out the items of a loop.
+// Threads that share the items of a loop among themselves.
 //
-// forEach() is for one thread, which takes part in it; the others sleep in between.
+// One thread calls forEach() and takes part in it; the others sleep in between. They are named
+// "colla-team", which is what `top -H` shows.
 #pragma once
 
 #include <atomic>
@@ -8,9 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "base/thread_annotations.h"
 
 namespace colla::ps {
 
@@ -39,15 +41,16 @@ class Team {
   void takeItems(const Body& body, std::size_t count);
 
   const std::size_t worthSharing_;
-  std::mutex mutex_;
-  std::condition_variable called_;
-  std::condition_variable idle_;
-  const Body* body_ = nullptr;  // Of the loop under way; null when all its items are taken.
-  std::size_t count_ = 0;
-  std::uint64_t loop_ = 0;
-  int busy_ = 0;  // Threads in the loop, without the caller.
-  bool closing_ = false;
-  std::atomic<std::size_t> next_ = 0;
+  Mutex mutex_;
+  std::condition_variable_any called_;
+  std::condition_variable_any idle_;
+  // The body of the loop under way; null when all of its items are taken.
+  const Body* body_ COLLA_GUARDED_BY(mutex_) = nullptr;
+  std::size_t count_ COLLA_GUARDED_BY(mutex_) = 0;
+  std::uint64_t loop_ COLLA_GUARDED_BY(mutex_) = 0;
+  int busy_ COLLA_GUARDED_BY(mutex_) = 0;  // Threads in the loop, without the caller.
+  bool closing_ COLLA_GUARDED_BY(mutex_) = false;
+  std::atomic<std::size_t> next_ = 0;  // The item of the loop that nobody has taken yet.
   std::vector<std::thread> threads_;
 };
 

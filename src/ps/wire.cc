@@ -2,15 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
-
-#include "ps/byte_reader.h"
+#include "base/bytes.h"
 
 namespace colla::ps {
 namespace {
-
-using Json = nlohmann::json;
 
 // Apart from those of groups, which no server is in.
 constexpr std::uint32_t kGroup = 1U << 30;
@@ -19,90 +14,82 @@ Status damaged(std::string_view what) {
   return {StatusCode::kInvalidArgument, fmt::format("a damaged {}", what)};
 }
 
-Json toJson(const Entry& entry) {
-  return {{"name", entry.name},
-          {"kind", static_cast<int>(entry.kind)},
-          {"type", static_cast<int>(entry.type)},
-          {"shape", entry.shape},
-          {"order", entry.order}};
-}
-
-Entry entryOf(const Json& json) {
-  return {.name = json.at("name"),
-          .kind = static_cast<Kind>(std::clamp<int>(json.at("kind"), 0, 4)),
-          .type = static_cast<DataType>(std::clamp<int>(json.at("type"), 0, kDataTypes - 1)),
-          .shape = json.at("shape"),
-          .order = json.at("order")};
-}
-
 }  // namespace
 
 transport::Envelope envelopeOf(std::uint32_t channel, std::uint32_t sequence, std::uint32_t step) {
   return {.group = kGroup + channel, .sequence = sequence, .step = step, .call = {}};
 }
 
-std::string encode(const Declaration& declaration) {
-  Json entries = Json::array();
-  for (const Entry& entry : declaration.entries) entries.push_back(toJson(entry));
-  const PolicyOptions& policy = declaration.policy;
-  const Json json = {{"entries", entries},
-                     {"servers", declaration.layout.servers},
-                     {"partitions", declaration.layout.partitions},
-                     {"block_bytes", declaration.layout.blockBytes},
-                     {"optimizer", toString(declaration.optimizer)},
-                     {"consistency", static_cast<int>(policy.consistency)},
-                     {"workers", policy.workers},
-                     {"backup", policy.backup},
-                     {"max_staleness", policy.maxStaleness.value_or(-1)},
-                     {"staleness", policy.staleness},
-                     {"limit", policy.limit.value_or(-1)},
-                     {"clip_norm", declaration.clipNorm},
-                     {"first_slices", declaration.firstSlices},
-                     {"threads", declaration.threads}};
-  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
+std::vector<std::byte> encode(const Ask& ask) {
+  ByteWriter writer(kAskBytes);
+  writer.number(ask.topic);
+  writer.number(ask.number);
+  writer.number(ask.slot);
+  writer.number(ask.count);
+  writer.number(ask.step);
+  writer.number(ask.first);
+  writer.number(ask.bytes);
+  writer.number(ask.place.region);
+  writer.number(ask.place.offset);
+  return writer.take();
 }
 
-Result<Declaration> decodeDeclaration(std::string_view text) {
-  // The library throws for a value that is missing or of another type.
-  try {
-    const Json json = Json::parse(text);
-    Declaration declaration;
-    for (const Json& entry : json.at("entries")) declaration.entries.push_back(entryOf(entry));
-    declaration.layout.servers = json.at("servers");
-    declaration.layout.partitions = json.at("partitions");
-    declaration.layout.blockBytes = json.at("block_bytes");
-    COLLA_TRY_ASSIGN(declaration.optimizer,
-                     parseOptimizer(json.at("optimizer").get<std::string>()));
-    PolicyOptions& policy = declaration.policy;
-    policy.consistency = static_cast<Consistency>(std::clamp<int>(json.at("consistency"), 0, 2));
-    policy.workers = json.at("workers");
-    policy.backup = json.at("backup");
-    const std::int64_t most = json.at("max_staleness");
-    if (most >= 0) policy.maxStaleness = most;
-    policy.staleness = json.at("staleness");
-    const std::int64_t limit = json.at("limit");
-    if (limit >= 0) policy.limit = limit;
-    declaration.clipNorm = json.at("clip_norm");
-    declaration.firstSlices = json.at("first_slices").get<std::vector<int>>();
-    declaration.threads = json.at("threads");
-    return declaration;
-  } catch (const Json::exception& error) {
-    return {StatusCode::kInvalidArgument, fmt::format("a damaged declaration: {}", error.what())};
-  }
+Ask decodeAsk(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  Ask ask;
+  ask.topic = reader.number<Topic>();
+  ask.number = reader.number<std::int32_t>();
+  ask.slot = reader.number<std::int32_t>();
+  ask.count = reader.number<std::uint32_t>();
+  ask.step = reader.number<std::int64_t>();
+  ask.first = reader.number<std::int64_t>();
+  ask.bytes = reader.number<std::uint64_t>();
+  ask.place.region = reader.number<std::uint32_t>();
+  ask.place.offset = reader.number<std::uint64_t>();
+  return ask;
+}
+
+std::vector<std::byte> encode(const Answer& answer) {
+  ByteWriter writer(kAnswerBytes);
+  writer.number(answer.code);
+  writer.number(answer.stop);
+  writer.number(answer.dropped);
+  writer.number(answer.step);
+  writer.number(answer.late);
+  writer.number(answer.behind);
+  writer.number(answer.scale);
+  writer.number(answer.samples);
+  writer.number(answer.bytes);
+  return writer.take();
+}
+
+Answer decodeAnswer(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  Answer answer;
+  answer.code = reader.number<StatusCode>();
+  answer.stop = reader.number<std::uint8_t>() != 0;
+  answer.dropped = reader.number<std::uint8_t>() != 0;
+  answer.step = reader.number<std::int64_t>();
+  answer.late = reader.number<std::int64_t>();
+  answer.behind = reader.number<std::int64_t>();
+  answer.scale = reader.number<double>();
+  answer.samples = reader.number<std::int64_t>();
+  answer.bytes = reader.number<std::uint64_t>();
+  return answer;
 }
 
 std::vector<std::byte> encode(const Finish& finish) {
   ByteWriter writer;
-  writer.put(finish.share);
-  writer.put(finish.samples);
-  writer.put(finish.factor);
-  writer.put<std::uint8_t>(finish.empty ? 1 : 0);
-  writer.put<std::uint8_t>(finish.stop ? 1 : 0);
-  writer.putAll(std::span<const std::uint8_t>(finish.present));
-  writer.put(static_cast<std::uint64_t>(finish.squares.size()));
+  writer.number(finish.share);
+  writer.number(finish.samples);
+  writer.number(finish.factor);
+  writer.number(finish.empty);
+  writer.number(finish.stop);
+  writer.list(std::span<const std::uint8_t>(finish.present));
+  writer.number(static_cast<std::uint64_t>(finish.squares.size()));
   for (const auto& [order, square] : finish.squares) {
-    writer.put(order);
-    writer.put(square);
+    writer.number(order);
+    writer.number(square);
   }
   return writer.take();
 }
@@ -110,16 +97,16 @@ std::vector<std::byte> encode(const Finish& finish) {
 Result<Finish> decodeFinish(std::span<const std::byte> bytes, std::size_t entries) {
   ByteReader reader(bytes);
   Finish finish;
-  finish.share = reader.get<double>();
-  finish.samples = reader.get<std::int64_t>();
-  finish.factor = reader.get<double>();
-  finish.empty = reader.get<std::uint8_t>() != 0;
-  finish.stop = reader.get<std::uint8_t>() != 0;
-  finish.present = reader.getAll<std::uint8_t>();
-  const auto squares = reader.get<std::uint64_t>();
+  finish.share = reader.number<double>();
+  finish.samples = reader.number<std::int64_t>();
+  finish.factor = reader.number<double>();
+  finish.empty = reader.number<std::uint8_t>() != 0;
+  finish.stop = reader.number<std::uint8_t>() != 0;
+  finish.present = reader.list<std::uint8_t>();
+  const auto squares = reader.number<std::uint64_t>();
   for (std::uint64_t i = 0; i < squares && reader.ok(); ++i) {
-    const auto order = reader.get<std::int32_t>();
-    finish.squares.emplace_back(order, reader.get<double>());
+    const auto order = reader.number<std::int32_t>();
+    finish.squares.emplace_back(order, reader.number<double>());
   }
   if (!reader.done() || finish.present.size() != entries) return damaged("end of a step");
   return finish;
@@ -127,37 +114,48 @@ Result<Finish> decodeFinish(std::span<const std::byte> bytes, std::size_t entrie
 
 std::vector<std::byte> encode(const Order& order) {
   ByteWriter writer;
-  writer.putAll(std::span<const int>(order.decision.take));
-  writer.putAll(std::span<const Drop>(order.decision.drop));
-  writer.putAll(std::span<const int>(order.decision.release));
-  writer.put<std::uint8_t>(order.decision.whole ? 1 : 0);
-  writer.put<std::uint8_t>(order.snapshot ? 1 : 0);
-  writer.putText(order.failure);
+  writer.list(std::span<const int>(order.decision.take));
+  writer.number(static_cast<std::uint64_t>(order.decision.drop.size()));
+  for (const Drop& drop : order.decision.drop) {
+    writer.number(drop.worker);
+    writer.number(drop.step);
+    writer.number(drop.late);
+  }
+  writer.list(std::span<const int>(order.decision.release));
+  writer.number(order.decision.whole);
+  writer.number(order.snapshot);
+  writer.text(order.failure);
   return writer.take();
 }
 
 Result<Order> decodeOrder(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   Order order;
-  order.decision.take = reader.getAll<int>();
-  order.decision.drop = reader.getAll<Drop>();
-  order.decision.release = reader.getAll<int>();
-  order.decision.whole = reader.get<std::uint8_t>() != 0;
-  order.snapshot = reader.get<std::uint8_t>() != 0;
-  order.failure = reader.getText();
+  order.decision.take = reader.list<int>();
+  const auto drops = reader.number<std::uint64_t>();
+  for (std::uint64_t i = 0; i < drops && reader.ok(); ++i) {
+    Drop& drop = order.decision.drop.emplace_back();
+    drop.worker = reader.number<int>();
+    drop.step = reader.number<std::int64_t>();
+    drop.late = reader.number<std::int64_t>();
+  }
+  order.decision.release = reader.list<int>();
+  order.decision.whole = reader.number<std::uint8_t>() != 0;
+  order.snapshot = reader.number<std::uint8_t>() != 0;
+  order.failure = reader.text();
   if (!reader.done()) return damaged("decision");
   return order;
 }
 
 std::vector<std::byte> encode(const Statistics& statistics) {
   ByteWriter writer;
-  writer.put(statistics.taken);
-  writer.put(statistics.dropped);
-  writer.put(statistics.samples);
-  writer.put(static_cast<std::uint64_t>(statistics.staleness.size()));
+  writer.number(statistics.taken);
+  writer.number(statistics.dropped);
+  writer.number(statistics.samples);
+  writer.number(static_cast<std::uint64_t>(statistics.staleness.size()));
   for (const auto& [late, count] : statistics.staleness) {
-    writer.put(late);
-    writer.put(count);
+    writer.number(late);
+    writer.number(count);
   }
   return writer.take();
 }
@@ -165,13 +163,13 @@ std::vector<std::byte> encode(const Statistics& statistics) {
 Result<Statistics> decodeStatistics(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   Statistics statistics;
-  statistics.taken = reader.get<std::int64_t>();
-  statistics.dropped = reader.get<std::int64_t>();
-  statistics.samples = reader.get<std::int64_t>();
-  const auto entries = reader.get<std::uint64_t>();
+  statistics.taken = reader.number<std::int64_t>();
+  statistics.dropped = reader.number<std::int64_t>();
+  statistics.samples = reader.number<std::int64_t>();
+  const auto entries = reader.number<std::uint64_t>();
   for (std::uint64_t i = 0; i < entries && reader.ok(); ++i) {
-    const auto late = reader.get<std::int64_t>();
-    statistics.staleness[late] = reader.get<std::int64_t>();
+    const auto late = reader.number<std::int64_t>();
+    statistics.staleness[late] = reader.number<std::int64_t>();
   }
   if (!reader.done()) return damaged("statistics");
   return statistics;

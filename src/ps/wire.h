@@ -1,4 +1,5 @@
-// What workers and servers say to each other.
+// What workers and servers say to each other. Everything is encoded as base/bytes.h does it, but
+// for values of parameters and gradients, which travel as they lie in memory.
 //
 // A worker asks, in order: an `Ask`, with `bytes` of payload that follow as a message or lie at
 // `place` in the worker's memory. A server answers those asks that want an answer, in whatever
@@ -10,14 +11,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "colla/optimizer.h"
-#include "colla/slices.h"
 #include "colla/status.h"
-#include "collective/rows.h"
-#include "ps/layout.h"
 #include "ps/policy.h"
 #include "transport/shared_memory.h"
 #include "transport/transport.h"
@@ -51,10 +47,8 @@ enum class Topic : std::uint8_t {
   kScale,     // step: the bits of a double, which the sums of the decision are multiplied by.
 };
 
-// Plain data, sent as it lies in memory: both ends run the same build on the same kind of CPU.
 struct Ask {
   Topic topic = Topic::kLeave;
-  std::uint8_t padding[3] = {};
   std::int32_t number = 0;
   std::int32_t slot = -1;
   std::uint32_t count = 0;
@@ -63,12 +57,15 @@ struct Ask {
   std::uint64_t bytes = 0;
   transport::Place place = {};
 };
+inline constexpr std::size_t kAskBytes = 49;
+std::vector<std::byte> encode(const Ask& ask);
+// Of kAskBytes; what it says has still to be checked.
+Ask decodeAsk(std::span<const std::byte> bytes);
 
 struct Answer {
   StatusCode code = StatusCode::kOk;
-  std::uint8_t stop = 0;     // Some worker would like to end.
-  std::uint8_t dropped = 0;  // The gradients that it answers were.
-  std::uint8_t padding[5] = {};
+  bool stop = false;         // Some worker would like to end.
+  bool dropped = false;      // The gradients that it answers were.
   std::int64_t step = 0;     // Updates made.
   std::int64_t late = 0;     // How old the gradients were when they were taken.
   std::int64_t behind = 0;   // Steps that the slowest worker was behind this one.
@@ -76,6 +73,9 @@ struct Answer {
   std::int64_t samples = 0;  // Of all gradients taken so far.
   std::uint64_t bytes = 0;   // Of the payload, or of the text of an error.
 };
+inline constexpr std::size_t kAnswerBytes = 51;
+std::vector<std::byte> encode(const Answer& answer);
+Answer decodeAnswer(std::span<const std::byte> bytes);
 
 // Messages of one ask and its answer.
 enum Step : std::uint32_t { kAskStep = 0, kPayloadStep = 1, kAnswerStep = 1 << 20, kResultStep };
@@ -88,20 +88,6 @@ enum ChannelNumber : std::uint32_t { kWorkerChannel = 0, kSaverChannel = 1, kSer
 inline constexpr std::uint64_t kMostPayload = std::uint64_t{1} << 31;
 
 transport::Envelope envelopeOf(std::uint32_t channel, std::uint32_t sequence, std::uint32_t step);
-
-// What a worker trains: all workers of a job say the same.
-struct Declaration {
-  std::vector<Entry> entries;
-  Layout::Options layout;
-  OptimizerOptions optimizer;
-  PolicyOptions policy;
-  double clipNorm = 0;
-  std::vector<int> firstSlices;  // SliceMap::of().
-  int threads = 0;               // Of each worker: bits depend on it.
-};
-std::string encode(const Declaration& declaration);
-// kInvalidArgument with what is wrong.
-Result<Declaration> decodeDeclaration(std::string_view text);
 
 // A worker's last word of a step.
 struct Finish {

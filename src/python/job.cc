@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "colla/collectives.h"
-#include "colla/table.h"
+#include "colla/server.h"
 #include "python/bind.h"
 #include "python/raise.h"
 

@@ -35,9 +35,9 @@ class Session {
  private:
   using SteadyClock = std::chrono::steady_clock;
 
-  // Worker 0 writes records and checkpoints.
-  bool records() const { return workers_.rank() == 0; }
-  // Where workers do not go in step, worker 0 evaluates for all.
+  // This worker writes records and checkpoints.
+  bool records() const { return workers_.records(); }
+  // Where workers do not go in step, the one that records evaluates for all.
   bool evaluates() const { return test_ && (plan_.pace.inStep || records()); }
 
   // Before the first step.

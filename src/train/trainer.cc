@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "colla/error.h"
 #include "colla/job.h"
-#include "colla/table.h"
+#include "colla/server.h"
 #include "job/environment.h"
 #include "train/evaluation.h"
 #include "train/flags.h"

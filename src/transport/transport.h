@@ -1,4 +1,5 @@
-// Bytes between the processes of a job: the one interface that every backend implements.
+// Bytes between the processes of a job: the interface that all folders above use. Messenger
+// implements it over any Backend (backend.h), which is what a new transport has to bring.
 //
 // A Transport is one process's end of a job. Peers are numbered 0..size()-1 in the membership's
 // order (workers first, then servers). Messages between two peers are matched by group, sequence
@@ -112,7 +113,7 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  // "inproc", "shm", "tcp" or "tcp-plain".
+  // As in the table of transports (transports.h).
   virtual std::string_view name() const = 0;
   virtual int self() const = 0;
   virtual int size() const = 0;

@@ -84,17 +84,14 @@ TEST_F(ConfigTest, RefusesTomlThatIsNeitherTextNorNumber) {
   }
 }
 
-TEST_F(ConfigTest, LettersBeyondAsciiStandInQuotes) {
-  writeFile("# Präfix: 'é'\ntimeline = \"a\\\"é\" # ö\ninterface = 'ü'\n");
+TEST_F(ConfigTest, AFileIsAsciiAndEscapesOtherLetters) {
+  writeFile("timeline = \"a\\u00e9\"\n");
   const auto fine = load();
   ASSERT_TRUE(fine.ok()) << fine.status();
-  EXPECT_EQ(fine->text("timeline"), "a\"é");
-  EXPECT_EQ(fine->text("interface"), "ü");
-  for (const char* text :
-       {"é = 1", "slices = é", "timeline = \"a\" é", "slices = 2+\"é\"", "slices ==\"é\"",
-        "slices = ['#'é", "slices = [2=\"é", "timeline = \"\"\"é"}) {
+  EXPECT_EQ(fine->text("timeline"), "aé");
+  for (const char* text : {"é = 1", "slices = é", "timeline = \"é\"", "# é"}) {
     writeFile(std::string("spin_us = 7\n") + text + "\n");
-    EXPECT_THAT(errorOf(load()), HasSubstr(file_ + " line 2: letters beyond ASCII"));
+    EXPECT_THAT(errorOf(load()), HasSubstr(file_ + " line 2: a settings file is ASCII"));
   }
 }
 

@@ -69,7 +69,7 @@ Transports makeTransports(Wire wire, int count) {
   }
   if (wire == Wire::kTcp || wire == Wire::kTcpPlain) {
     namespace tcp = transport::tcp;
-    const auto kind = wire == Wire::kTcp ? tcp::Wire::kTls : tcp::Wire::kPlain;
+    const auto kind = wire == Wire::kTcp ? tcp::Security::kTls : tcp::Security::kPlain;
     return connectAll(
         optionsFor(count),
         [&](const auto& options) { return tcp::listen("127.0.0.1:0", options, kind); },

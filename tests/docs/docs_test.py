@@ -80,7 +80,7 @@ class DocsTest(unittest.TestCase):
         self.assertIn(f"```cpp\n{example}```\n", (ROOT / "README.md").read_text())
 
     def test_folder_pages_are_short(self):
-        for page in (ROOT / "src").glob("*/README.md"):
+        for page in (ROOT / "src").rglob("*/README.md"):
             self.assertLessEqual(len(page.read_text().splitlines()), 40, page)
 
 

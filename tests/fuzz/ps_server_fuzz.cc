@@ -10,10 +10,10 @@
 #include <deque>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "base/log.h"
+#include "ps/declaration.h"
 #include "ps/server.h"
 #include "ps/wire.h"
 #include "transport/inproc/transport.h"
@@ -23,7 +23,7 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-std::string goodDeclaration() {
+std::vector<std::byte> goodDeclaration() {
   Declaration declaration;
   declaration.entries = {{.name = "weight", .shape = {4}},
                          {.name = "table", .kind = Kind::kRows, .shape = {10, 3}, .order = 1}};
@@ -45,8 +45,7 @@ class Worker {
   }
 
   void ask(const Ask& ask, const std::vector<std::vector<std::byte>>& payloads) {
-    send(kAskStep,
-         {std::as_bytes(std::span(&ask, 1)).begin(), std::as_bytes(std::span(&ask, 1)).end()});
+    send(kAskStep, encode(ask));
     for (std::uint32_t step = kPayloadStep; const auto& payload : payloads) send(step++, payload);
     ++sequence_;
   }
@@ -113,9 +112,8 @@ void run(Bytes input) {
   {
     Worker worker(std::move(transports[0]));
     if (choice % 4 != 0) {
-      static const std::string text = goodDeclaration();
-      const auto bytes = std::as_bytes(std::span(text));
-      worker.ask({.topic = Topic::kDeclare, .bytes = text.size()}, {{bytes.begin(), bytes.end()}});
+      static const std::vector<std::byte> declaration = goodDeclaration();
+      worker.ask({.topic = Topic::kDeclare, .bytes = declaration.size()}, {declaration});
       if (choice % 4 == 2) {
         // Two steps, one for each entry.
         const std::array<std::uint64_t, 3> steps = {2, 0, 0};

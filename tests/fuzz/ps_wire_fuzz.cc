@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <span>
-#include <string_view>
 
+#include "ps/declaration.h"
 #include "ps/pushed_rows.h"
 #include "ps/squares.h"
 #include "ps/wire.h"
@@ -24,8 +24,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       }
     }
   }
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
-  if (const auto declaration = decodeDeclaration(text); declaration.ok()) {
+  if (size >= kAskBytes) static_cast<void>(decodeAsk(bytes));
+  if (size >= kAnswerBytes) static_cast<void>(decodeAnswer(bytes));
+  if (const auto declaration = decodeDeclaration(bytes); declaration.ok()) {
     if (!decodeDeclaration(encode(*declaration)).ok()) std::abort();
     static_cast<void>(validate(declaration->policy));
   }

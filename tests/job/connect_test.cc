@@ -1,4 +1,4 @@
-// Which wire a job's processes choose.
+// Which transports the processes of a job choose.
 #include "job/connect.h"
 
 #include <gmock/gmock.h>
@@ -9,39 +9,47 @@
 namespace colla::job {
 namespace {
 
-Result<Wire> wireFor(const std::map<std::string, std::string>& flags, bool oneHost) {
+using Flags = std::map<std::string, std::string>;
+using Names = std::pair<std::string, std::string>;
+
+Result<TransportChoice> choiceFor(const Flags& flags, bool oneHost) {
   Place place;
   place.size = 2;
   place.localSize = oneHost ? 2 : 1;
   place.store = oneHost ? "unix:@store" : "10.0.0.1:4000";
   const auto config = Config::load(flags, "", [](const char*) { return nullptr; });
   EXPECT_TRUE(config.ok()) << config.status();
-  return chooseWire(*config, place);
+  return chooseTransports(*config, place);
 }
 
-TEST(ChooseWireTest, SharesMemoryOnOneHostAndEncryptsBetweenHosts) {
-  for (const std::map<std::string, std::string>& flags :
-       {std::map<std::string, std::string>{}, {{"transport", "auto"}}}) {
-    EXPECT_EQ(*wireFor(flags, true), Wire::kShm);
-    EXPECT_EQ(*wireFor(flags, false), Wire::kTcp);
-  }
-  for (const bool oneHost : {true, false}) {
-    EXPECT_EQ(*wireFor({{"transport", "tcp"}}, oneHost), Wire::kTcp);
+// "shm" and "tcp", say; "" for none.
+Names namesFor(const Flags& flags, bool oneHost) {
+  const auto choice = choiceFor(flags, oneHost);
+  EXPECT_TRUE(choice.ok()) << choice.status();
+  const auto nameOf = [](const transport::TransportRow* row) {
+    return row == nullptr ? std::string() : std::string(row->name);
+  };
+  return {nameOf(choice->host), nameOf(choice->wire)};
+}
+
+TEST(ChooseTransportsTest, SharesMemoryInsideAHostAndEncryptsBetweenHosts) {
+  for (const Flags& flags : {Flags{}, Flags{{"transport", "auto"}}}) {
+    EXPECT_EQ(namesFor(flags, true), (Names{"shm", ""}));
+    EXPECT_EQ(namesFor(flags, false), (Names{"shm", "tcp"}));
   }
 }
 
-// Nothing but its name leads to the wire that anybody can read.
-TEST(ChooseWireTest, PlainIsAnExplicitChoice) {
-  for (const bool oneHost : {true, false}) {
-    EXPECT_EQ(*wireFor({{"transport", "tcp-plain"}}, oneHost), Wire::kTcpPlain);
-    for (const char* other : {"auto", "tcp", "shm"}) {
-      const auto wire = wireFor({{"transport", other}}, oneHost);
-      EXPECT_TRUE(!wire.ok() || *wire != Wire::kTcpPlain) << other;
-    }
+// Nothing but its name leads to a transport that anybody on the network can read.
+TEST(ChooseTransportsTest, ANamedOneCarriesAllOnOneHostAndOtherwiseWhatGoesBetweenHosts) {
+  for (const char* name : {"tcp", "tcp-plain"}) {
+    EXPECT_EQ(namesFor({{"transport", name}}, true), (Names{"", name}));
+    EXPECT_EQ(namesFor({{"transport", name}}, false), (Names{"shm", name}));
   }
+  EXPECT_EQ(namesFor({{"transport", "shm"}}, true), (Names{"shm", ""}));
   EXPECT_THAT(
-      wireFor({{"transport", "shm"}}, false).status().message(),
-      ::testing::HasSubstr("--transport is \"shm\", but this job runs on more than one host"));
+      choiceFor({{"transport", "shm"}}, false).status().message(),
+      ::testing::HasSubstr("--transport is \"shm\", but this job runs on more than one host: "
+                           "use auto or tcp"));
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ TEST(JobInThreadsTest, WhatIsInCommonIsWrittenOnce) {
   std::vector<std::thread> threads;
   for (auto& job : *jobs) {
     threads.emplace_back([&job] {
-      EXPECT_TRUE(job->sharesMemory());
+      EXPECT_TRUE(job->epoch().topology().sharesMemory());
       const auto common = job->allocateCommon(3 * sizeof(int));
       ASSERT_TRUE(common.ok()) << common.status();
       const auto numbers = common->as<std::int32_t>();

@@ -84,13 +84,34 @@ TEST(SyncPolicyTest, ALostBackupWorkerDoesNot) {
   EXPECT_FALSE(policy->gone(0, false, kStart).ok());
 }
 
-TEST(SyncPolicyTest, WhoIsWaitedForAndLostCompletesTheStep) {
+// The step waits for two of three. Worker 2 has finished for good, so one of the two that are left
+// is enough.
+TEST(SyncPolicyTest, AWorkerThatLeavesCompletesTheStep) {
   const auto policy = sync(3, 1);
   EXPECT_THAT(policy->arrived({0, 0}, kStart), IsEmpty());
-  EXPECT_TRUE(policy->gone(2, true, kStart).ok());  // Finished, not lost: one backup is left.
-  const auto decisions = policy->gone(1, false, kStart);
-  ASSERT_TRUE(decisions.ok());
-  ASSERT_THAT(*decisions, SizeIs(0));
+  auto decisions = policy->gone(2, true, kStart);
+  ASSERT_TRUE(decisions.ok()) << decisions.status();
+  ASSERT_THAT(*decisions, SizeIs(1));
+  EXPECT_THAT(decisions->at(0).take, ElementsAre(0));
+  EXPECT_THAT(decisions->at(0).release, ElementsAre(0));
+  // The next step has begun, and nobody waits in it yet.
+  decisions = policy->gone(1, false, kStart);
+  ASSERT_TRUE(decisions.ok()) << decisions.status();
+  EXPECT_THAT(*decisions, IsEmpty());
+}
+
+// Worker 0 has no samples left, so the step waits for both others, backup or not, until one of them
+// is lost.
+TEST(SyncPolicyTest, WhoIsWaitedForAndLostCompletesTheStep) {
+  const auto policy = sync(3, 1);
+  EXPECT_THAT(policy->arrived({0, 0, true}, kStart), IsEmpty());
+  EXPECT_THAT(policy->arrived({1, 0}, kStart), IsEmpty());
+  EXPECT_THAT(policy->waitsFor(), ElementsAre(2));
+  const auto decisions = policy->gone(2, false, kStart);
+  ASSERT_TRUE(decisions.ok()) << decisions.status();
+  ASSERT_THAT(*decisions, SizeIs(1));
+  EXPECT_THAT(decisions->at(0).take, ElementsAre(1));
+  EXPECT_THAT(decisions->at(0).release, UnorderedElementsAre(0, 1));
 }
 
 class AutoBackupTest : public ::testing::Test {

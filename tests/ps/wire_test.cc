@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ps/declaration.h"
 #include "ps/pushed_rows.h"
 #include "ps/squares.h"
 
@@ -33,9 +34,46 @@ TEST(WireTest, DeclarationsComeBackAsTheyWere) {
 }
 
 TEST(WireTest, DamagedDeclarationsAreRefused) {
-  EXPECT_FALSE(decodeDeclaration("").ok());
-  EXPECT_FALSE(decodeDeclaration("{}").ok());
-  EXPECT_FALSE(decodeDeclaration(R"({"entries": 7})").ok());
+  Declaration declaration;
+  declaration.entries = {{.name = "a", .shape = {2, 3}}};
+  declaration.firstSlices = {0, 1};
+  const auto whole = encode(declaration);
+  ASSERT_TRUE(decodeDeclaration(whole).ok());
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_FALSE(decodeDeclaration(std::span(whole).first(size)).ok()) << size;
+  }
+  declaration.entries[0].kind = static_cast<Kind>(5);
+  EXPECT_FALSE(decodeDeclaration(encode(declaration)).ok());
+}
+
+TEST(WireTest, AsksAndAnswersComeBackAsTheyWere) {
+  const Ask ask{.topic = Topic::kFetchRows,
+                .number = -2,
+                .slot = 3,
+                .count = 4,
+                .step = 5,
+                .first = 6,
+                .bytes = 7,
+                .place = {.region = 8, .offset = 9}};
+  const auto bytes = encode(ask);
+  ASSERT_EQ(bytes.size(), kAskBytes);
+  EXPECT_EQ(encode(decodeAsk(bytes)), bytes);
+  EXPECT_EQ(decodeAsk(bytes).number, -2);
+  EXPECT_EQ(decodeAsk(bytes).place.offset, 9u);
+  const Answer answer{.code = StatusCode::kTimeout,
+                      .stop = true,
+                      .dropped = true,
+                      .step = 2,
+                      .late = 3,
+                      .behind = 4,
+                      .scale = 0.1,
+                      .samples = 6,
+                      .bytes = 7};
+  const auto head = encode(answer);
+  ASSERT_EQ(head.size(), kAnswerBytes);
+  EXPECT_EQ(encode(decodeAnswer(head)), head);
+  EXPECT_EQ(decodeAnswer(head).scale, 0.1);
+  EXPECT_TRUE(decodeAnswer(head).dropped);
 }
 
 TEST(WireTest, WhatIsCutShortIsRefused) {

@@ -8,7 +8,6 @@
 #include <thread>
 #include <vector>
 
-#include "rendezvous/barrier.h"
 #include "store_fixture.h"
 
 namespace colla::rendezvous {
@@ -151,26 +150,6 @@ TEST_F(StoreTest, ThousandWaitersOnOneServerThread) {
   ASSERT_TRUE(waitForWaiters(kClients));
   ASSERT_TRUE(connect()->set("go", "now", soon()).ok());
   for (auto& watch : watches) EXPECT_EQ(*watch.next(soon()), (Entry{"go", "now"}));
-}
-
-TEST_F(StoreTest, BarrierCanBeUsedAgain) {
-  constexpr int kClients = 4;
-  std::atomic<int> arrived = 0;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kClients; ++i) {
-    threads.emplace_back([&] {
-      const auto store = connect();
-      for (int round = 1; round <= 5; ++round) {
-        ++arrived;
-        ASSERT_TRUE(barrier(*store, "b", kClients, soon()).ok());
-        EXPECT_GE(arrived.load(), round * kClients);
-        ASSERT_TRUE(barrier(*store, "b", kClients, soon()).ok());
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  const Status alone = barrier(*connect(), "alone", 3, Deadline::after(20ms));
-  EXPECT_EQ(toString(alone), "timeout: barrier alone: only 1 of 3 came in time");
 }
 
 }  // namespace

@@ -57,8 +57,7 @@ class Watched final : public transport::Transport {
   void recv(int peer, const transport::Envelope& envelope, std::span<std::byte> data,
             transport::Request& request) override {
     if (envelope.step == ps::kAskStep && envelope.sequence > 0) {
-      ps::Ask ask;
-      std::memcpy(&ask, data.data(), sizeof(ask));
+      const ps::Ask ask = ps::decodeAsk(data);
       const std::lock_guard lock(mutex_);
       asked_[ask.topic].push_back(ask.number);
       changed_.notify_all();
@@ -152,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(Transports, OverlapTest, ::testing::Values("shm", "tcp-
 TEST_P(OverlapTest, TheLastLayersGradientsArriveBeforeTheOthersAreComputed) {
   run(GetParam(), [](Job& job, Watched& watched) {
     Layers model;
-    ServerLink servers({job, job.world(), *SliceMap::even(1, 1)}, model.tensors, plan());
+    ServerLink servers(Workers::all(job), model.tensors, plan());
     servers.start(0, {});
     std::size_t early = 0;
     servers.beginSlice(0);
@@ -169,7 +168,7 @@ TEST_P(OverlapTest, TheLastLayersGradientsArriveBeforeTheOthersAreComputed) {
 TEST(PullTest, TheParametersThatForwardNeedsFirstAreSentFirst) {
   run("tcp-plain", [](Job& job, Watched& watched) {
     Layers model;
-    ServerLink servers({job, job.world(), *SliceMap::even(1, 1)}, model.tensors, plan());
+    ServerLink servers(Workers::all(job), model.tensors, plan());
     servers.start(0, {});
     servers.beginSlice(0);
     model.loss([] {}).backward();
@@ -194,7 +193,7 @@ TEST_P(OverlapTest, RowsArePulledInTheOrderOfLookups) {
       tensors.tables.push_back({name, torch::ones({50, 4}).set_requires_grad(true)});
       tensors.orders.push_back(static_cast<int>(tensors.orders.size()));
     }
-    ServerLink servers({job, job.world(), *SliceMap::even(1, 1)}, tensors, plan());
+    ServerLink servers(Workers::all(job), tensors, plan());
     servers.start(0, {});
     const SliceRandom random(1);
     const RowLookup lookup(&servers);

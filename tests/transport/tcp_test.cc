@@ -10,17 +10,17 @@ namespace colla::transport {
 namespace {
 
 using namespace std::chrono_literals;
-using tcp::Wire;
+using tcp::Security;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Change = std::function<void(Options&)>;
 
 // All listen, then all learn the addresses; `change` may make one of them differ.
-Transports makeTcp(int size, Wire wire, const Change& change = {}) {
+Transports makeTcp(int size, Security security, const Change& change = {}) {
   std::vector<std::unique_ptr<net::Listener>> listeners;
   std::vector<std::string> addresses;
   for (int i = 0; i < size; ++i) {
-    auto listener = tcp::listen("127.0.0.1:0", conformanceOptions(i, size), wire);
+    auto listener = tcp::listen("127.0.0.1:0", conformanceOptions(i, size), security);
     EXPECT_TRUE(listener.ok()) << listener.status();
     if (!listener.ok()) return {};
     addresses.push_back((*listener)->address());
@@ -31,7 +31,7 @@ Transports makeTcp(int size, Wire wire, const Change& change = {}) {
     Options options = conformanceOptions(i, size);
     for (std::size_t p = 0; p < addresses.size(); ++p) options.peers[p].address = addresses[p];
     if (change) change(options);
-    auto peer = tcp::connect(options, std::move(listeners[static_cast<std::size_t>(i)]), wire);
+    auto peer = tcp::connect(options, std::move(listeners[static_cast<std::size_t>(i)]), security);
     EXPECT_TRUE(peer.ok()) << peer.status();
     if (peer.ok()) peers.push_back(*std::move(peer));
   }
@@ -40,19 +40,19 @@ Transports makeTcp(int size, Wire wire, const Change& change = {}) {
 
 INSTANTIATE_TEST_SUITE_P(
     Tcp, TransportConformance,
-    ::testing::Values(ConformanceBackend{"tls", [](int size) { return makeTcp(size, Wire::kTls); }},
-                      ConformanceBackend{"plain",
-                                         [](int size) { return makeTcp(size, Wire::kPlain); }},
-                      ConformanceBackend{"plain_striped",
-                                         [](int size) {
-                                           return makeTcp(size, Wire::kPlain,
-                                                          [](Options& o) { o.connections = 3; });
-                                         }}),
+    ::testing::Values(
+        ConformanceBackend{"tls", [](int size) { return makeTcp(size, Security::kTls); }},
+        ConformanceBackend{"plain", [](int size) { return makeTcp(size, Security::kPlain); }},
+        ConformanceBackend{"plain_striped",
+                           [](int size) {
+                             return makeTcp(size, Security::kPlain,
+                                            [](Options& o) { o.connections = 3; });
+                           }}),
     backendName);
 
 // What both sides of a message get when peer 1, which connects, differs by `change`.
-std::vector<Status> exchange(Wire wire, const Change& change) {
-  const Transports peers = makeTcp(2, wire, [&](Options& o) {
+std::vector<Status> exchange(Security security, const Change& change) {
+  const Transports peers = makeTcp(2, security, [&](Options& o) {
     if (o.self == 1) change(o);
   });
   if (peers.size() != 2) return std::vector<Status>(2);
@@ -80,8 +80,8 @@ std::vector<Status> exchange(Wire wire, const Change& change) {
 }
 
 TEST(TcpTest, AMixedJobIsRefusedWithBothValues) {
-  for (const Wire wire : {Wire::kTls, Wire::kPlain}) {
-    const auto result = exchange(wire, [](Options& o) { o.identity.colla = "9.9.9"; });
+  for (const Security security : {Security::kTls, Security::kPlain}) {
+    const auto result = exchange(security, [](Options& o) { o.identity.colla = "9.9.9"; });
     EXPECT_EQ(result[1].code(), StatusCode::kRefused) << result[1];
     EXPECT_EQ(result[1].peer(), 0);
     EXPECT_THAT(std::string(result[1].message()), HasSubstr("9.9.9"));
@@ -95,15 +95,15 @@ TEST(TcpTest, AMixedJobIsRefusedWithBothValues) {
 }
 
 TEST(TcpTest, AnotherSecretIsNotLetIn) {
-  for (const Wire wire : {Wire::kTls, Wire::kPlain}) {
-    const auto result = exchange(wire, [](Options& o) { o.secret = std::string(32, 'x'); });
+  for (const Security security : {Security::kTls, Security::kPlain}) {
+    const auto result = exchange(security, [](Options& o) { o.secret = std::string(32, 'x'); });
     EXPECT_FALSE(result[1].ok());
     EXPECT_EQ(result[0].code(), StatusCode::kTimeout) << result[0];
   }
 }
 
 TEST(TcpTest, AnotherEpochIsNotLetIn) {
-  const auto result = exchange(Wire::kTls, [](Options& o) { o.epoch = 8; });
+  const auto result = exchange(Security::kTls, [](Options& o) { o.epoch = 8; });
   EXPECT_EQ(result[1].code(), StatusCode::kRefused) << result[1];
   EXPECT_THAT(std::string(result[1].message()), HasSubstr("epoch"));
   // It is not the peer that this epoch waits for.
@@ -114,12 +114,13 @@ TEST(TcpTest, AnotherEpochIsNotLetIn) {
 TEST(TcpTest, NobodyListensWithoutASecret) {
   Options options = conformanceOptions(0, 2);
   options.secret.clear();
-  for (const Wire wire : {Wire::kTls, Wire::kPlain}) {
-    const auto listener = tcp::listen("127.0.0.1:0", options, wire);
+  for (const Security security : {Security::kTls, Security::kPlain}) {
+    const auto listener = tcp::listen("127.0.0.1:0", options, security);
     EXPECT_EQ(listener.status().code(), StatusCode::kRefused);
-    EXPECT_THAT(toString(listener.status()),
-                AllOf(HasSubstr(wire == Wire::kTls ? "transport tcp needs" : "tcp-plain needs"),
-                      HasSubstr("COLLA_SECRET_FILE")));
+    EXPECT_THAT(
+        toString(listener.status()),
+        AllOf(HasSubstr(security == Security::kTls ? "transport tcp needs" : "tcp-plain needs"),
+              HasSubstr("COLLA_SECRET_FILE")));
   }
 }
 

@@ -9,8 +9,7 @@
 #include "base/check.h"
 #include "colla/collectives.h"
 #include "collective/rows.h"
-#include "ps/client.h"
-#include "tables/client_options.h"
+#include "ps/client_options.h"
 
 namespace colla::train {
 namespace {
@@ -58,7 +57,7 @@ Result<double> tryOne(Job& job, const SliceMap& map, std::span<const TrialTable>
                       int partitions) {
   COLLA_TRY_ASSIGN(
       const auto client,
-      ps::Client::connect(clientOptions(job), declarationOf(job, map, tables, partitions)));
+      ps::Client::connect(ps::clientOptions(job), declarationOf(job, map, tables, partitions)));
   if (job.rank() == 0) {
     COLLA_TRY(client->start(0, std::vector<std::int64_t>(tables.size())));
   }

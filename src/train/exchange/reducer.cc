@@ -109,7 +109,6 @@ struct Reducer::SharedBucket {
 
 Reducer::Reducer(const Workers& workers, std::vector<Entry> entries, const Options& options)
     : workers_(workers),
-      tree_(collective::SumTree::of(workers.map)),
       range_(workers.slices()),
       entries_(withPresence(std::move(entries))),
       presence_(entries_.size(), -1),
@@ -166,7 +165,6 @@ void Reducer::build(std::span<const int> order) {
   views_.assign(entries_.size(), {});
   BucketPlans plans = planBuckets(extents_, order, options_.bucketBytes);
   tail_ = plans.tail;
-  COLLA_CHECK(tail_ <= collective::kMostParts);
   for (BucketPlan& plan : plans.buckets) {
     const auto& bucket = buckets_.emplace_back(std::make_unique<SharedBucket>(
         std::move(plan), workers_.map.subtrees(workers_.rank()), workers_.job));
@@ -327,8 +325,7 @@ void Reducer::startReady() {
     SharedBucket& bucket = *buckets_[started_++];
     bucket.handle = workers_.group.async([this, &bucket](Group& group) {
       const collective::SumPart part = partOf(bucket);
-      return collective::allreduceAlong(group, tree_, part.partials, part.result,
-                                        {.op = options_.op});
+      return allreduce(group, workers_.map, part.partials, part.result, {.op = options_.op});
     });
   }
 }
@@ -341,13 +338,7 @@ collective::SumPart Reducer::partOf(SharedBucket& bucket) const {
 Status Reducer::exchangeTail() {
   std::vector<collective::SumPart> parts;
   for (std::size_t i = started_; i < buckets_.size(); ++i) parts.push_back(partOf(*buckets_[i]));
-  for (std::span<const collective::SumPart> left = parts; !left.empty();) {
-    const std::size_t count = std::min(left.size(), collective::kMostParts);
-    COLLA_TRY(collective::allreduceTogether(workers_.group, tree_, left.first(count),
-                                            {.op = options_.op}));
-    left = left.subspan(count);
-  }
-  return {};
+  return collective::allreduceTogether(workers_.group, workers_.map, parts, {.op = options_.op});
 }
 
 void Reducer::endSlice() {

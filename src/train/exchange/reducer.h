@@ -28,7 +28,6 @@
 #include "colla/slices.h"
 #include "collective/allreduce.h"
 #include "collective/partial_sums.h"
-#include "collective/sum_tree.h"
 #include "train/exchange/bucket_plan.h"
 #include "train/exchange/gradient_hooks.h"
 #include "train/exchange/row_sums.h"
@@ -101,7 +100,6 @@ class Reducer {
   Status exchangeTail();
 
   const Workers workers_;
-  const collective::SumTree tree_;
   const SliceRange range_;
   const std::vector<Entry> entries_;  // The caller's, then one of row presence for each dense matrix.
   std::vector<int> presence_;         // By entry: number of its row presence; -1: none.

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "colla/error.h"
-#include "tables/client_options.h"
+#include "ps/client_options.h"
 #include "train/exchange/row_gradient.h"
 #include "train/tensors.h"
 
@@ -90,8 +90,8 @@ ServerLink::ServerLink(const Workers& workers, Tensors tensors, const ServerPlan
   }
   declaration.firstSlices.push_back(workers.map.slices());
 
-  client_ = valueOrThrow(ps::Client::connect(clientOptions(job), std::move(declaration)));
-  if (workers.rank() == 0) snapshots_.emplace(clientOptions(job), client_->layout());
+  client_ = valueOrThrow(ps::Client::connect(ps::clientOptions(job), std::move(declaration)));
+  if (workers.rank() == 0) snapshots_.emplace(ps::clientOptions(job), client_->layout());
   for (int i = floats_.partials(); i < floats_.buffers(); ++i) {
     levels_.emplace_back(client_->layout().areaBytes());
   }

@@ -24,8 +24,9 @@ namespace {
 // Colla's own kernels.
 class RuleUpdater final : public Updater {
  public:
-  RuleUpdater(const OptimizerOptions& options, std::vector<Parameter> parameters,
-              const Workers* common)
+  // `common`: to allocate from and the workers of this host; both null: nothing is in common.
+  RuleUpdater(const OptimizerOptions& options, std::vector<Parameter> parameters, Job* job,
+              Group* common)
       : rule_(valueOrThrow(optim::UpdateRule::make(options))),
         parameters_(std::move(parameters)),
         common_(common) {
@@ -41,7 +42,7 @@ class RuleUpdater final : public Updater {
       room += CommonTensors::roomFor(parameter.tensor);
     }
     std::optional<CommonTensors> memory;
-    if (common_ != nullptr) memory.emplace(common_->job, room * (1 + rule_.slots().size()));
+    if (common_ != nullptr) memory.emplace(*job, room * (1 + rule_.slots().size()));
     const collective::Range share = common_ == nullptr
                                         ? collective::Range{0, room}
                                         : collective::chunkOf(room, common_->size(), common_->rank());
@@ -63,7 +64,7 @@ class RuleUpdater final : public Updater {
     }
     if (common_ == nullptr) return;
     malloc_trim(0);  // Where the parameters were.
-    throwIfError(barrier(common_->group));
+    throwIfError(barrier(*common_));
   }
 
   void apply(std::span<const torch::Tensor> gradients, double factor, double scale) override {
@@ -77,7 +78,7 @@ class RuleUpdater final : public Updater {
         applyTo<double>(i, update, gradients[i]);
       }
     }
-    if (common_ != nullptr) throwIfError(barrier(common_->group));
+    if (common_ != nullptr) throwIfError(barrier(*common_));
   }
 
   std::vector<checkpoint::TensorView> state() override {
@@ -177,7 +178,7 @@ class RuleUpdater final : public Updater {
 
   const optim::UpdateRule rule_;
   const std::vector<Parameter> parameters_;
-  const Workers* const common_;  // That have all of this in common; null: nobody has.
+  Group* const common_;  // The workers of this host, who have all of this in common; may be null.
   std::vector<State> states_;
 };
 
@@ -271,8 +272,10 @@ double clipFactorOf(std::span<const torch::Tensor> gradients, double maxNorm) {
 std::unique_ptr<Updater> makeUpdater(const Optimizer& optimizer, std::vector<Parameter> parameters,
                                      const Workers* common) {
   if (const auto* options = std::get_if<OptimizerOptions>(&optimizer)) {
-    const bool can = common != nullptr && common->size() > 1 && common->job.sharesMemory();
-    return std::make_unique<RuleUpdater>(*options, std::move(parameters), can ? common : nullptr);
+    const bool shares = common != nullptr && common->host != nullptr;
+    return std::make_unique<RuleUpdater>(*options, std::move(parameters),
+                                         shares ? &common->job : nullptr,
+                                         shares ? common->host : nullptr);
   }
   return std::make_unique<TorchUpdater>(std::get<TorchOptimizer>(optimizer), std::move(parameters));
 }

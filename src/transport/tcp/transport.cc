@@ -14,10 +14,10 @@ namespace {
 // that connects tries again.
 constexpr std::chrono::seconds kAcceptLimit{60};
 
-const char* nameOf(Wire wire) { return wire == Wire::kTls ? "tcp" : "tcp-plain"; }
+const char* nameOf(Security security) { return security == Security::kTls ? "tcp" : "tcp-plain"; }
 
 // What this process says of itself and asks of others, apart from who they must be.
-Result<net::HandshakeOptions> handshakeOptions(const Options& options, Wire wire) {
+Result<net::HandshakeOptions> handshakeOptions(const Options& options, Security security) {
   net::HandshakeOptions handshake;
   handshake.hello.jobId = options.jobId;
   handshake.hello.epoch = options.epoch;
@@ -28,9 +28,9 @@ Result<net::HandshakeOptions> handshakeOptions(const Options& options, Wire wire
     return {StatusCode::kRefused,
             fmt::format("the transport {} needs the job's secret: use `colla run` or set "
                         "COLLA_SECRET_FILE",
-                        nameOf(wire))};
+                        nameOf(security))};
   }
-  if (wire == Wire::kPlain) return handshake;
+  if (security == Security::kPlain) return handshake;
   COLLA_TRY_ASSIGN(handshake.tls, net::TlsContext::create(options.secret, options.jobId));
   return handshake;
 }
@@ -38,21 +38,22 @@ Result<net::HandshakeOptions> handshakeOptions(const Options& options, Wire wire
 }  // namespace
 
 Result<std::unique_ptr<net::Listener>> listen(const std::string& address, const Options& options,
-                                              Wire wire) {
-  COLLA_TRY_ASSIGN(auto handshake, handshakeOptions(options, wire));
+                                              Security security) {
+  COLLA_TRY_ASSIGN(auto handshake, handshakeOptions(options, security));
   return net::Listener::open(address, std::move(handshake));
 }
 
 Result<std::unique_ptr<Transport>> connect(const Options& options,
-                                           std::unique_ptr<net::Listener> listener, Wire wire) {
+                                           std::unique_ptr<net::Listener> listener,
+                                           Security security) {
   if (options.self < 0 || static_cast<std::size_t>(options.self) >= options.peers.size()) {
     return {StatusCode::kInvalidArgument,
             fmt::format("there is no peer {} of {}", options.self, options.peers.size())};
   }
-  COLLA_TRY_ASSIGN(auto handshake, handshakeOptions(options, wire));
+  COLLA_TRY_ASSIGN(auto handshake, handshakeOptions(options, security));
   handshake.hello.peer = options.self;
   handshake.hello.name = options.peers[static_cast<std::size_t>(options.self)].name;
-  COLLA_TRY_ASSIGN(auto backend, TcpBackend::create(nameOf(wire), options, std::move(handshake),
+  COLLA_TRY_ASSIGN(auto backend, TcpBackend::create(nameOf(security), options, std::move(handshake),
                                                     std::move(listener)));
   return std::unique_ptr<Transport>(std::make_unique<Messenger>(options, std::move(backend)));
 }

@@ -1,5 +1,5 @@
 // Processes on hosts with an ordinary network as the peers of a job: TCP, encrypted with TLS 1.3
-// by a key made from the job's secret, or plain where the wire is trusted.
+// by a key made from the job's secret, or plain where the network is trusted.
 //
 // A process listens first, so that its address can be told to the others, and connects once it
 // knows theirs.
@@ -15,15 +15,16 @@
 
 namespace colla::transport::tcp {
 
-enum class Wire { kTls, kPlain };
+enum class Security { kTls, kPlain };
 
 // Opens a listener ("10.0.0.1:0" picks a port): listener->address() is what the others need. Of
 // `options` the secret and the job's id count. kRefused when the secret is missing and needed.
 Result<std::unique_ptr<net::Listener>> listen(const std::string& address, const Options& options,
-                                              Wire wire);
+                                              Security security);
 
 // The transport, with options.peers[i].address from their listeners. Waits for nobody.
 Result<std::unique_ptr<Transport>> connect(const Options& options,
-                                           std::unique_ptr<net::Listener> listener, Wire wire);
+                                           std::unique_ptr<net::Listener> listener,
+                                           Security security);
 
 }  // namespace colla::transport::tcp
