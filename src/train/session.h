@@ -18,6 +18,7 @@
 #include "colla/trainer.h"
 #include "data/loader.h"
 #include "data/order.h"
+#include "train/evaluation.h"
 #include "train/feed.h"
 #include "train/recorder.h"
 #include "train/replica.h"
