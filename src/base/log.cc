@@ -6,7 +6,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
+
+#include "base/thread_annotations.h"
 
 namespace colla::log {
 namespace {
@@ -40,8 +41,8 @@ spdlog::logger& logger() {
   return *instance;
 }
 
-std::mutex speakerMutex;
-std::string& speakerLocked() {
+Mutex speakerMutex;
+std::string& speakerLocked() COLLA_REQUIRES(speakerMutex) {
   static auto* const speaker = new std::string;
   return *speaker;
 }
@@ -64,14 +65,14 @@ bool enabled(Level level) { return logger().should_log(toSpdlog(level)); }
 
 void setSpeaker(std::string speaker) {
   if (!speaker.empty()) speaker += ": ";
-  const std::lock_guard lock(speakerMutex);
+  const MutexLock lock(speakerMutex);
   speakerLocked() = std::move(speaker);
 }
 
 void write(Level level, std::string_view message) {
   std::string line;
   {
-    const std::lock_guard lock(speakerMutex);
+    const MutexLock lock(speakerMutex);
     line = speakerLocked();
   }
   line += message;

@@ -1,6 +1,8 @@
 // Clang's thread-safety annotations, and a mutex that carries them. Empty for other compilers.
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
 
 #if defined(__clang__)
@@ -18,7 +20,7 @@
 
 namespace colla {
 
-// std::mutex with annotations; works with std::condition_variable_any.
+// std::mutex with annotations.
 class COLLA_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
  public:
   void lock() COLLA_ACQUIRE() { mutex_.lock(); }
@@ -26,6 +28,7 @@ class COLLA_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
   void unlock() COLLA_RELEASE() { mutex_.unlock(); }
 
  private:
+  friend class Condition;
   std::mutex mutex_;
 };
 
@@ -39,6 +42,35 @@ class COLLA_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
 
  private:
   Mutex& mutex_;
+};
+
+// std::condition_variable for a Mutex that the caller holds. There are no predicates, because the
+// analysis does not look into lambdas: write `while (!ready_) changed_.wait(mutex_);`.
+class Condition {
+ public:
+  void wait(Mutex& mutex) COLLA_REQUIRES(mutex) {
+    std::unique_lock lock(mutex.mutex_, std::adopt_lock);
+    condition_.wait(lock);
+    lock.release();
+  }
+  template <typename Rep, typename Period>
+  std::cv_status wait_for(Mutex& mutex, std::chrono::duration<Rep, Period> time)
+      COLLA_REQUIRES(mutex) {
+    return wait_until(mutex, std::chrono::steady_clock::now() + time);
+  }
+  template <typename Clock, typename Duration>
+  std::cv_status wait_until(Mutex& mutex, std::chrono::time_point<Clock, Duration> time)
+      COLLA_REQUIRES(mutex) {
+    std::unique_lock lock(mutex.mutex_, std::adopt_lock);
+    const std::cv_status status = condition_.wait_until(lock, time);
+    lock.release();
+    return status;
+  }
+  void notify_one() { condition_.notify_one(); }
+  void notify_all() { condition_.notify_all(); }
+
+ private:
+  std::condition_variable condition_;
 };
 
 }  // namespace colla

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/crc32c.h"
+#include "base/invalid.h"
 
 namespace colla::checkpoint {
 namespace {
@@ -16,8 +17,6 @@ namespace {
 using nlohmann::json;
 
 constexpr char kChecksum[] = "crc32c";
-
-Status bad(std::string message) { return {StatusCode::kInvalidArgument, std::move(message)}; }
 
 // Text that is not UTF-8 is no reason to lose a checkpoint.
 std::string dump(const json& value, int indent) {
@@ -70,7 +69,7 @@ class Fields {
   void complain(std::string_view name) {
     if (problem_.empty()) problem_ = fmt::format("\"{}\" is missing or wrong", name);
   }
-  Status status() const { return problem_.empty() ? Status() : bad(problem_); }
+  Status status() const { return problem_.empty() ? Status() : invalid("{}", problem_); }
 
  private:
   const json* find(const char* name, bool (json::*is)() const noexcept) {
@@ -88,17 +87,17 @@ Status parseFiles(const json& files, std::vector<FileEntry>& into) {
   for (const auto& [name, entry] : files.items()) {
     // The name becomes a path.
     if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos) {
-      return bad(fmt::format("\"{}\" cannot be one of its files", name));
+      return invalid("\"{}\" cannot be one of its files", name);
     }
     FileEntry file{name, 0, 0};
     std::string crc;
-    if (!entry.is_object()) return bad("\"files\" is wrong");
+    if (!entry.is_object()) return invalid("\"files\" is wrong");
     Fields fields(entry);
     fields.number("bytes", file.bytes);
     fields.text("crc32c", crc);
     COLLA_TRY(fields.status());
     const auto value = parseHex(crc);
-    if (!value) return bad(fmt::format("\"{}\" is not a CRC32C", crc));
+    if (!value) return invalid("\"{}\" is not a CRC32C", crc);
     file.crc = *value;
     into.push_back(std::move(file));
   }
@@ -143,14 +142,14 @@ std::string encodeManifest(const Manifest& manifest) {
 }
 
 Result<Manifest> parseManifest(std::string_view text) {
-  if (text.size() > kMaxManifest) return bad("is too large for a manifest");
+  if (text.size() > kMaxManifest) return invalid("is too large for a manifest");
   // Nothing in a manifest is nested more deeply; what is, is dropped before it costs anything.
   constexpr int kDeepest = 3;
   const json value = json::parse(
       text.begin(), text.end(),
       [](int depth, json::parse_event_t, json&) { return depth <= kDeepest; },
       /*allow_exceptions=*/false);
-  if (!value.is_object()) return bad("is not the manifest of a checkpoint");
+  if (!value.is_object()) return invalid("is not the manifest of a checkpoint");
   int format = 0;
   std::string checksum;
   Fields fields(value);
@@ -163,7 +162,7 @@ Result<Manifest> parseManifest(std::string_view text) {
   }
   fields.text(kChecksum, checksum);
   COLLA_TRY(fields.status());
-  if (checksum != checksumOf(value)) return bad("is damaged: its CRC32C is not what it says");
+  if (checksum != checksumOf(value)) return invalid("is damaged: its CRC32C is not what it says");
 
   Manifest manifest;
   fields.number("step", manifest.step);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/invalid.h"
 
 namespace colla::checkpoint {
 namespace {
@@ -173,8 +174,6 @@ class HeaderReader {
 };
 // NOLINTEND(readability-identifier-naming)
 
-Status bad(std::string message) { return {StatusCode::kInvalidArgument, std::move(message)}; }
-
 // The bytes that type and shape ask for; none if that is more than can be counted.
 std::optional<std::uint64_t> bytesOf(const TensorPlace& tensor) {
   std::uint64_t bytes = sizeOf(tensor.type);
@@ -194,27 +193,27 @@ Status checkPlaces(Header& header, std::uint64_t dataBytes) {
   std::uint64_t reached = 0;
   for (const TensorPlace& tensor : header.tensors) {
     if (tensor.begin != reached || tensor.end < tensor.begin) {
-      return bad(fmt::format(
+      return invalid(
           "tensor \"{}\" is said to be at bytes {} to {} of the data, but must start at {}: "
           "tensors overlap or leave a gap",
-          tensor.name, tensor.begin, tensor.end, reached));
+          tensor.name, tensor.begin, tensor.end, reached);
     }
     if (tensor.end > dataBytes) {
-      return bad(
-          fmt::format("tensor \"{}\" is said to end at byte {} of the data, of which there are {}: "
-                      "the file is cut off or damaged",
-                      tensor.name, tensor.end, dataBytes));
+      return invalid(
+          "tensor \"{}\" is said to end at byte {} of the data, of which there are {}: "
+          "the file is cut off or damaged",
+          tensor.name, tensor.end, dataBytes);
     }
     const auto bytes = bytesOf(tensor);
     if (bytes != tensor.end - tensor.begin) {
-      return bad(fmt::format("tensor \"{}\" has {} bytes, which is not what {} of shape {} takes",
-                             tensor.name, tensor.end - tensor.begin, toString(tensor.type),
-                             toString(tensor.shape)));
+      return invalid("tensor \"{}\" has {} bytes, which is not what {} of shape {} takes",
+                     tensor.name, tensor.end - tensor.begin, toString(tensor.type),
+                     toString(tensor.shape));
     }
     reached = tensor.end;
   }
   if (reached != dataBytes) {
-    return bad(fmt::format("{} bytes of data belong to no tensor", dataBytes - reached));
+    return invalid("{} bytes of data belong to no tensor", dataBytes - reached);
   }
   return {};
 }
@@ -223,19 +222,19 @@ Status checkPlaces(Header& header, std::uint64_t dataBytes) {
 
 Result<Header> parseHeader(std::span<const std::byte> start, std::uint64_t fileSize) {
   if (start.size() < kLengthBytes || fileSize < kLengthBytes) {
-    return bad(fmt::format("has {} bytes, which is too short for a safetensors file", fileSize));
+    return invalid("has {} bytes, which is too short for a safetensors file", fileSize);
   }
   const auto length = ByteReader(start).number<std::uint64_t>();
   if (length > kMaxHeader || length > fileSize - kLengthBytes ||
       length > start.size() - kLengthBytes) {
-    return bad(fmt::format(
+    return invalid(
         "is not a safetensors file, or damaged: its first 8 bytes ask for a header of {} "
         "bytes in a file of {}",
-        length, fileSize));
+        length, fileSize);
   }
   const auto* text = reinterpret_cast<const char*>(start.data()) + kLengthBytes;
   HeaderReader reader;
-  if (!json::sax_parse(text, text + length, &reader)) return bad(reader.error());
+  if (!json::sax_parse(text, text + length, &reader)) return invalid("{}", reader.error());
 
   Header header = std::move(reader.header());
   header.dataBegin = kLengthBytes + length;
@@ -287,7 +286,7 @@ Result<EncodedHeader> encodeHeader(std::span<const TensorView> tensors, const Me
   for (const TensorPlace& tensor : header.tensors) names.insert(tensor.name);
   for (const TensorView& tensor : tensors) {
     if (!names.contains(tensor.name))
-      return bad("the name of a tensor is not UTF-8, or is reserved");
+      return invalid("the name of a tensor is not UTF-8, or is reserved");
   }
   encoded.bytes.assign(reinterpret_cast<const char*>(writer.bytes().data()), writer.bytes().size());
   return encoded;

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -76,7 +75,7 @@ class Saver {
   std::size_t capacity_ = 0;
 
   Mutex mutex_;
-  std::condition_variable_any changed_;
+  Condition changed_;
   bool busy_ COLLA_GUARDED_BY(mutex_) = false;
   bool stopping_ COLLA_GUARDED_BY(mutex_) = false;
   Status error_ COLLA_GUARDED_BY(mutex_);

@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 
+#include "base/thread_annotations.h"
 #include "colla/collectives.h"
 #include "collective/group_core.h"
 
@@ -51,20 +50,20 @@ Status move(GroupCore& core, bool outgoing, ConstBuffer data, int rank, std::uin
 }  // namespace
 
 struct Handle::State {
-  mutable std::mutex mutex;
-  mutable std::condition_variable changed;
-  bool done = false;
-  Status status;
+  Mutex mutex;
+  Condition changed;
+  bool done COLLA_GUARDED_BY(mutex) = false;
+  Status status COLLA_GUARDED_BY(mutex);
 };
 
 bool Handle::done() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   return state_->done;
 }
 
 Status Handle::wait() const {
-  std::unique_lock lock(state_->mutex);
-  state_->changed.wait(lock, [this] { return state_->done; });
+  const MutexLock lock(state_->mutex);
+  while (!state_->done) state_->changed.wait(state_->mutex);
   return state_->status;
 }
 
@@ -106,7 +105,7 @@ Handle Group::async(std::function<Status(Group&)> operation) {
   core_->enqueue([this, operation = std::move(operation)] { return operation(*this); },
                  [state](Status status) {
                    {
-                     const std::lock_guard lock(state->mutex);
+                     const MutexLock lock(state->mutex);
                      state->status = std::move(status);
                      state->done = true;
                    }

@@ -61,7 +61,7 @@ GroupCore::~GroupCore() {
 
 void GroupCore::close() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closing_ = true;
   }
   changed_.notify_all();
@@ -70,7 +70,7 @@ void GroupCore::close() {
 
 void GroupCore::abort(const Status& why) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!broken_.ok()) return;
     broken_ = why;
   }
@@ -81,35 +81,36 @@ void GroupCore::abort(const Status& why) {
 Status GroupCore::giveUp(const Status& why) {
   const Status first = options_.transport->aborted(options_.id);
   abort(first.ok() ? why : first);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return broken_;
 }
 
 Status GroupCore::begin(Turn& turn) {
-  std::unique_lock lock(mutex_);
-  const bool nested = progress_.get_id() == std::this_thread::get_id();
-  if (!nested) {
-    const auto free = [this] { return !busy_ && queue_.empty(); };
-    const bool inTime = changed_.wait_until(lock, turn.deadline.when(), free);
-    if (!inTime && broken_.ok()) {
-      const Status late(
-          StatusCode::kTimeout,
-          fmt::format("{} did not get its turn in time: {}. Wait for what is ahead of it first, or "
-                      "give it more time",
-                      collective::describe(turn.call), ahead()));
-      lock.unlock();
-      abort(late);
-      return late;
+  Status late;
+  {
+    const MutexLock lock(mutex_);
+    const bool nested = progress_.get_id() == std::this_thread::get_id();
+    bool waits = !nested;
+    while (waits && (busy_ || !queue_.empty())) {
+      waits = changed_.wait_until(mutex_, turn.deadline.when()) == std::cv_status::no_timeout;
     }
+    if (!broken_.ok()) {
+      return {StatusCode::kGroupBroken, fmt::format("the group is broken: {}", toString(broken_)),
+              broken_.peer()};
+    }
+    if (nested || (!busy_ && queue_.empty())) {
+      busy_ = true;
+      turn.sequence = ++sequence_;
+      current_ = turn.call;
+      return {};
+    }
+    late = {StatusCode::kTimeout,
+            fmt::format("{} did not get its turn in time: {}. Wait for what is ahead of it first, "
+                        "or give it more time",
+                        collective::describe(turn.call), ahead())};
   }
-  if (!broken_.ok()) {
-    return {StatusCode::kGroupBroken, fmt::format("the group is broken: {}", toString(broken_)),
-            broken_.peer()};
-  }
-  busy_ = true;
-  turn.sequence = ++sequence_;
-  current_ = turn.call;
-  return {};
+  abort(late);
+  return late;
 }
 
 std::string GroupCore::ahead() const {
@@ -127,7 +128,7 @@ Status GroupCore::end(Status status) {
     tellMembers(status);
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (progress_.get_id() != std::this_thread::get_id()) busy_ = false;
     current_.reset();
     if (!status.ok() && broken_.ok()) broken_ = status;
@@ -149,7 +150,7 @@ Status GroupCore::meetRefused(Turn& turn) {
 
 void GroupCore::enqueue(std::function<Status()> operation, std::function<void(Status)> done) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     queue_.push_back({std::move(operation), std::move(done)});
     if (!progress_.joinable()) {
       progress_ = std::thread([this] { serveQueueOnProgressThread(); });
@@ -160,35 +161,36 @@ void GroupCore::enqueue(std::function<Status()> operation, std::function<void(St
 
 void GroupCore::serveQueueOnProgressThread() {
   const transport::BackgroundThread behindTheCaller;
-  std::unique_lock lock(mutex_);
+  mutex_.lock();
   while (true) {
-    changed_.wait(lock, [this] { return (!queue_.empty() && !busy_) || closing_; });
-    if (queue_.empty()) return;  // Closing, and everything done.
+    while (!closing_ && (queue_.empty() || busy_)) changed_.wait(mutex_);
+    if (queue_.empty()) break;  // Closing, and everything done.
     busy_ = true;
     Task task = std::move(queue_.front());
-    lock.unlock();
+    mutex_.unlock();
     Status status = task.operation();
     task.operation = nullptr;  // Frees what it held before anybody is told.
     task.done(std::move(status));
-    lock.lock();
+    mutex_.lock();
     queue_.pop_front();
     busy_ = false;
     changed_.notify_all();
   }
+  mutex_.unlock();
 }
 
 void GroupCore::warnOnce(const std::string& text) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (rank() == 0 && warnings_.insert(text).second) log::warn("{}", text);
 }
 
 std::uint32_t GroupCore::nextMessage(bool outgoing, int peer, std::uint32_t tag) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return messages_[{outgoing, peer, tag}]++;
 }
 
 bool GroupCore::giveBackMessage(bool outgoing, int peer, std::uint32_t tag, std::uint32_t number) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::uint32_t& next = messages_[{outgoing, peer, tag}];
   if (next != number + 1) return false;
   next = number;
@@ -196,7 +198,7 @@ bool GroupCore::giveBackMessage(bool outgoing, int peer, std::uint32_t tag, std:
 }
 
 std::uint32_t GroupCore::nextSubgroup(const std::vector<int>& members) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // The same on every member, because each of them has asked for these members as often.
   const std::array<std::uint32_t, 2> seed = {options_.id, subgroups_[members]++};
   return crc32c(std::as_bytes(std::span(members)), crc32c(std::as_bytes(std::span(seed)))) &

@@ -3,13 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -20,6 +18,7 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/thread_annotations.h"
 #include "colla/group.h"
 #include "collective/board.h"
 #include "collective/call.h"
@@ -38,17 +37,17 @@ class GroupIds {
  public:
   // False when it is taken.
   bool claim(std::uint32_t id) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return taken_.insert(id).second;
   }
   void release(std::uint32_t id) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     taken_.erase(id);
   }
 
  private:
-  std::mutex mutex_;
-  std::set<std::uint32_t> taken_;
+  Mutex mutex_;
+  std::set<std::uint32_t> taken_ COLLA_GUARDED_BY(mutex_);
 };
 
 // The transports of a job, and which of them a group uses.
@@ -144,7 +143,8 @@ class GroupCore {
   Status connect(Deadline deadline);
   void tellMembers(const Status& why);
   Status begin(Turn& turn);
-  std::string ahead() const;  // What a call that waits for its turn waits for; under the mutex.
+  // What a call that waits for its turn waits for.
+  std::string ahead() const COLLA_REQUIRES(mutex_);
   Status end(Status status);
   Status meetRefused(Turn& turn);
   void serveQueueOnProgressThread();
@@ -157,18 +157,22 @@ class GroupCore {
     std::function<Status()> operation;
     std::function<void(Status)> done;
   };
-  std::mutex mutex_;  // Guards what follows.
-  std::condition_variable changed_;
-  bool busy_ = false;  // A collective, or a task of the progress thread, is under way.
-  std::uint64_t sequence_ = 0;
-  std::optional<transport::Call> current_;  // Of the collective under way.
-  Status broken_;
-  std::deque<Task> queue_;
-  bool closing_ = false;
-  std::set<std::string> warnings_;
+  Mutex mutex_;
+  Condition changed_;
+  // A collective, or a task of the progress thread, is under way.
+  bool busy_ COLLA_GUARDED_BY(mutex_) = false;
+  std::uint64_t sequence_ COLLA_GUARDED_BY(mutex_) = 0;
+  // Of the collective under way.
+  std::optional<transport::Call> current_ COLLA_GUARDED_BY(mutex_);
+  Status broken_ COLLA_GUARDED_BY(mutex_);
+  std::deque<Task> queue_ COLLA_GUARDED_BY(mutex_);
+  bool closing_ COLLA_GUARDED_BY(mutex_) = false;
+  std::set<std::string> warnings_ COLLA_GUARDED_BY(mutex_);
+  // By direction (outgoing or not), peer and tag.
+  std::map<std::tuple<bool, int, std::uint32_t>, std::uint32_t> messages_ COLLA_GUARDED_BY(mutex_);
+  std::map<std::vector<int>, std::uint32_t> subgroups_ COLLA_GUARDED_BY(mutex_);
+  // enqueue() starts it under the mutex; close(), behind the last enqueue(), joins it.
   std::thread progress_;
-  std::map<std::tuple<bool, int, std::uint32_t>, std::uint32_t> messages_;  // Outgoing, peer, tag.
-  std::map<std::vector<int>, std::uint32_t> subgroups_;
 };
 
 }  // namespace colla

@@ -30,9 +30,9 @@ Mailbox::Mailbox(transport::Transport& transport, std::uint32_t group,
 
 void Mailbox::close() {
   {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     closing_ = true;
-    wake(lock);
+    wake();
   }
   if (thread_.joinable()) thread_.join();
 }
@@ -43,33 +43,37 @@ transport::Envelope Mailbox::envelope(std::uint32_t channel, std::uint32_t numbe
 
 Mailbox::Ticket Mailbox::send(int to, std::uint32_t tag, std::span<const std::byte> data,
                               Done done) {
-  std::unique_lock lock(mutex_);
-  const Ticket ticket = ++lastTicket_;
-  Outgoing& message = outgoing_.emplace_back();
-  message.ticket = ticket;
-  message.to = to;
-  message.header = {data.size(), tag};
-  message.done = std::move(done);
-  const std::uint32_t number = sent_[static_cast<std::size_t>(to)]++;
-  transport_.send(to, envelope(kHeaders, number), std::as_bytes(std::span(&message.header, 1)),
-                  message.announcement);
-  if (!data.empty()) transport_.send(to, envelope(kPayloads, number), data, message.payload);
-  if (!message.announcement.done() || !message.payload.done()) {
-    wake(lock);
-    return ticket;
+  Ticket ticket = 0;
+  Done callback;
+  Status status;
+  {
+    const MutexLock lock(mutex_);
+    ticket = ++lastTicket_;
+    Outgoing& message = outgoing_.emplace_back();
+    message.ticket = ticket;
+    message.to = to;
+    message.header = {data.size(), tag};
+    message.done = std::move(done);
+    const std::uint32_t number = sent_[static_cast<std::size_t>(to)]++;
+    transport_.send(to, envelope(kHeaders, number), std::as_bytes(std::span(&message.header, 1)),
+                    message.announcement);
+    if (!data.empty()) transport_.send(to, envelope(kPayloads, number), data, message.payload);
+    if (!message.announcement.done() || !message.payload.done()) {
+      wake();
+      return ticket;
+    }
+    // It is small, and on its way.
+    status = message.announcement.status().ok() ? message.payload.status()
+                                                : message.announcement.status();
+    callback = std::move(message.done);
+    outgoing_.pop_back();
   }
-  // It is small, and on its way.
-  const Status status =
-      message.announcement.status().ok() ? message.payload.status() : message.announcement.status();
-  const Done callback = std::move(message.done);
-  outgoing_.pop_back();
-  lock.unlock();
   callback(status, to);
   return ticket;
 }
 
 Mailbox::Ticket Mailbox::recv(int from, std::uint32_t tag, std::span<std::byte> data, Done done) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Incoming& message = incoming_.emplace_back();
   message.ticket = ++lastTicket_;
   message.from = from;
@@ -77,17 +81,17 @@ Mailbox::Ticket Mailbox::recv(int from, std::uint32_t tag, std::span<std::byte> 
   message.data = data;
   message.done = std::move(done);
   const Ticket ticket = message.ticket;
-  wake(lock);
+  wake();
   return ticket;
 }
 
 void Mailbox::giveUp(Ticket ticket, Status why) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   givenUp_.push_back({ticket, std::move(why)});
-  wake(lock);
+  wake();
 }
 
-void Mailbox::wake(std::unique_lock<std::mutex>& /*held*/) {
+void Mailbox::wake() {
   news_ = true;
   if (!thread_.joinable()) {
     if (!closing_) thread_ = std::thread([this] { runOnThread(); });
@@ -100,7 +104,7 @@ void Mailbox::wake(std::unique_lock<std::mutex>& /*held*/) {
 
 void Mailbox::runOnThread() {
   const transport::BackgroundThread behindTheCaller;
-  std::unique_lock lock(mutex_);
+  mutex_.lock();
   while (true) {
     news_ = false;
     Finished finished;
@@ -111,17 +115,17 @@ void Mailbox::runOnThread() {
     listen();
     takeDone(finished);
     if (!finished.empty()) {
-      lock.unlock();
+      mutex_.unlock();
       for (const auto& callback : finished) callback();
       finished.clear();
-      lock.lock();
+      mutex_.lock();
       continue;
     }
-    if (closing_) return;
+    if (closing_) break;
     std::vector<Request*> requests = pending();
     if (news_) continue;
     if (requests.empty()) {
-      changed_.wait(lock, [this] { return news_; });
+      while (!news_) changed_.wait(mutex_);
       continue;
     }
     // Only this thread frees requests, so those in the list outlive the wait.
@@ -130,9 +134,9 @@ void Mailbox::runOnThread() {
     }
     requests.push_back(&wakeRecv_);
     inTransport_ = true;
-    lock.unlock();
+    mutex_.unlock();
     transport_.waitAny(requests, Deadline::after(kLongSleep));
-    lock.lock();
+    mutex_.lock();
     inTransport_ = false;
     if (std::exchange(wakeSent_, false)) {
       Request* const both[] = {&wakeSend_, &wakeRecv_};
@@ -141,6 +145,7 @@ void Mailbox::runOnThread() {
       ++wakes_;
     }
   }
+  mutex_.unlock();
 }
 
 // Whatever was announced is put down; the next header is listened for by listen().
@@ -278,11 +283,12 @@ void Mailbox::takeGivenUp(Finished& finished) {
 
 std::vector<Request*> Mailbox::pending() {
   std::vector<Request*> requests;
+  bool ended = false;
   const auto add = [&](std::initializer_list<Request*> parts) {
     const std::size_t before = requests.size();
     std::ranges::copy_if(parts, std::back_inserter(requests),
                          [](const Request* request) { return !request->done(); });
-    if (requests.size() == before) news_ = true;
+    ended |= requests.size() == before;
   };
   for (Outgoing& message : outgoing_) add({&message.announcement, &message.payload});
   for (Incoming& message : incoming_) {
@@ -291,6 +297,7 @@ std::vector<Request*> Mailbox::pending() {
   for (Inbox& inbox : inboxes_) {
     if (inbox.listening) add({&inbox.request});
   }
+  news_ |= ended;
   return requests;
 }
 

@@ -13,19 +13,18 @@
 // Thread safety: every function may be called from any thread.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/thread_annotations.h"
 #include "colla/status.h"
 #include "transport/transport.h"
 
@@ -103,48 +102,49 @@ class Mailbox {
   using Finished = std::vector<std::function<void()>>;
 
   transport::Envelope envelope(std::uint32_t channel, std::uint32_t number) const;
-  void wake(std::unique_lock<std::mutex>& lock);
+  void wake() COLLA_REQUIRES(mutex_);
 
   void runOnThread();
-  // Those below work under the lock, on the thread, and collect what to call afterwards.
-  void takeHeaders();
-  void match();
-  bool matches(Incoming& incoming);
-  void accept(Incoming& incoming, int source, const Announced& announced);
-  void listen();
-  void takeGivenUp(Finished& finished);
-  void takeDone(Finished& finished);
-  Status hopeless(const Incoming& incoming) const;
+  // Those below work on the thread, and collect what to call afterwards.
+  void takeHeaders() COLLA_REQUIRES(mutex_);
+  void match() COLLA_REQUIRES(mutex_);
+  bool matches(Incoming& incoming) COLLA_REQUIRES(mutex_);
+  void accept(Incoming& incoming, int source, const Announced& announced) COLLA_REQUIRES(mutex_);
+  void listen() COLLA_REQUIRES(mutex_);
+  void takeGivenUp(Finished& finished) COLLA_REQUIRES(mutex_);
+  void takeDone(Finished& finished) COLLA_REQUIRES(mutex_);
+  Status hopeless(const Incoming& incoming) const COLLA_REQUIRES(mutex_);
   // What there is to wait for. Sets news_ where something has ended since takeDone() looked.
-  std::vector<transport::Request*> pending();
+  std::vector<transport::Request*> pending() COLLA_REQUIRES(mutex_);
   void withdraw(std::span<transport::Request* const> requests);
-  void cancelAll(Finished& finished);
+  void cancelAll(Finished& finished) COLLA_REQUIRES(mutex_);
 
   transport::Transport& transport_;
   const std::uint32_t group_;
   const std::vector<std::string> names_;
 
-  std::mutex mutex_;  // Guards what follows.
-  std::condition_variable changed_;
-  bool closing_ = false;
-  bool news_ = false;         // The thread has something to look at.
-  bool inTransport_ = false;  // It sleeps there, and not on changed_.
-  Ticket lastTicket_ = 0;
-  std::uint64_t arrivals_ = 0;
-  std::vector<std::uint32_t> sent_;  // By peer.
-  std::vector<Inbox> inboxes_;       // By peer.
-  std::list<Outgoing> outgoing_;
-  std::list<Incoming> incoming_;  // In the order in which they were asked for.
-  std::vector<GivenUp> givenUp_;
+  Mutex mutex_;
+  Condition changed_;
+  bool closing_ COLLA_GUARDED_BY(mutex_) = false;
+  bool news_ COLLA_GUARDED_BY(mutex_) = false;         // The thread has something to look at.
+  bool inTransport_ COLLA_GUARDED_BY(mutex_) = false;  // It sleeps there, and not on changed_.
+  Ticket lastTicket_ COLLA_GUARDED_BY(mutex_) = 0;
+  std::uint64_t arrivals_ COLLA_GUARDED_BY(mutex_) = 0;
+  std::vector<std::uint32_t> sent_ COLLA_GUARDED_BY(mutex_);  // By peer.
+  std::vector<Inbox> inboxes_ COLLA_GUARDED_BY(mutex_);       // By peer.
+  std::list<Outgoing> outgoing_ COLLA_GUARDED_BY(mutex_);
+  std::list<Incoming> incoming_
+      COLLA_GUARDED_BY(mutex_);  // In the order in which they were asked for.
+  std::vector<GivenUp> givenUp_ COLLA_GUARDED_BY(mutex_);
 
   // A message of this rank to itself ends the thread's sleep in the transport.
-  std::uint32_t wakes_ = 0;
-  bool wakePosted_ = false;
-  bool wakeSent_ = false;
-  transport::Request wakeSend_;
-  transport::Request wakeRecv_;
+  std::uint32_t wakes_ COLLA_GUARDED_BY(mutex_) = 0;
+  bool wakePosted_ COLLA_GUARDED_BY(mutex_) = false;
+  bool wakeSent_ COLLA_GUARDED_BY(mutex_) = false;
+  transport::Request wakeSend_ COLLA_GUARDED_BY(mutex_);
+  transport::Request wakeRecv_ COLLA_GUARDED_BY(mutex_);
 
-  std::thread thread_;
+  std::thread thread_;  // wake() starts it under the mutex, close() joins it.
 };
 
 }  // namespace colla::collective

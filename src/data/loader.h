@@ -12,7 +12,6 @@
 // Thread safety: next() is for one thread at a time.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -83,8 +82,8 @@ class Loader {
   std::vector<std::shared_ptr<const EpochOrder>> epochOrders_ COLLA_GUARDED_BY(epochMutex_);
 
   Mutex mutex_;
-  std::condition_variable_any ready_;  // A batch was put into its slot.
-  std::condition_variable_any space_;  // There is room to read ahead, or it is time to end.
+  Condition ready_;  // A batch was put into its slot.
+  Condition space_;  // There is room to read ahead, or it is time to end.
   // Batches [0, taken_) were given out, [taken_, claimed_) are being read or lie in their slots.
   std::int64_t taken_ COLLA_GUARDED_BY(mutex_) = 0;
   std::int64_t claimed_ COLLA_GUARDED_BY(mutex_) = 0;

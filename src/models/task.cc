@@ -1,7 +1,8 @@
 #include "models/task.h"
 
 #include <map>
-#include <mutex>
+
+#include "base/thread_annotations.h"
 
 namespace colla::models {
 namespace {
@@ -13,7 +14,7 @@ class Parts {
       : name_(std::move(name)), options_(std::move(options)) {}
 
   Result<std::shared_ptr<const Dataset>> open(Part part) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     auto& opened = opened_[part];
     if (!opened) {
       COLLA_TRY_ASSIGN(opened, openDataset(name_, part, options_));
@@ -24,8 +25,8 @@ class Parts {
  private:
   const std::string name_;
   const ReadOptions options_;
-  std::mutex mutex_;
-  std::map<Part, std::shared_ptr<const Dataset>> opened_;
+  Mutex mutex_;
+  std::map<Part, std::shared_ptr<const Dataset>> opened_ COLLA_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -3,7 +3,6 @@
 // The ring is itself a message, from the process to itself, so that one wait is for both.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <span>
 
@@ -34,7 +33,7 @@ class Wake {
   transport::Transport* const transport_;
   const std::uint32_t group_;
   Mutex mutex_;
-  std::condition_variable_any changed_;
+  Condition changed_;
   bool rung_ COLLA_GUARDED_BY(mutex_) = false;
   std::uint32_t number_ COLLA_GUARDED_BY(mutex_) = 0;
   transport::Request outgoing_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/bytes.h"
 #include "base/check.h"
@@ -20,6 +21,12 @@ constexpr std::size_t kRowsAtOnce = std::size_t{1} << 20;  // Floats in a messag
 
 std::vector<std::byte> copyOf(std::span<const std::byte> bytes) {
   return {bytes.begin(), bytes.end()};
+}
+
+// The transport's number of a server.
+int peerOf(const ClientOptions& options, int server) {
+  const int member = options.workers + server;
+  return options.peers.empty() ? member : options.peers[static_cast<std::size_t>(member)];
 }
 
 // The same of every server.
@@ -61,7 +68,7 @@ Client::Client(ClientOptions options, Declaration declaration, Layout layout,
       asked_(static_cast<std::size_t>(options_.servers)),
       places_(static_cast<std::size_t>(options_.servers)) {
   for (int server = 0; server < options_.servers; ++server) {
-    const int peer = options_.workers + server;
+    const int peer = peerOf(options_, server);
     servers_.push_back(
         std::make_unique<Channel>(*options_.transport, peer, options_.names[peer], kWorkerChannel));
   }
@@ -133,6 +140,21 @@ Status Client::start(std::int64_t step, std::span<const std::int64_t> steps) {
   const std::vector<std::byte> payload = writer.take();
   const auto expected = askAll(servers_, {.topic = Topic::kStart, .step = step}, payload);
   return Channel::wait(expected, deadline()).status();
+}
+
+// One after another: if the first server refuses, the others still wait for a start.
+Result<std::int64_t> Client::resume() {
+  std::optional<std::int64_t> step;
+  for (const auto& server : servers_) {
+    const Ask ask{.topic = Topic::kStart, .number = kGoOn};
+    COLLA_TRY_ASSIGN(const auto reply, server->call(ask, {}, deadline()));
+    if (step.value_or(reply.head.step) != reply.head.step) {
+      return {StatusCode::kMismatch,
+              fmt::format("servers have kept steps {} and {}", *step, reply.head.step)};
+    }
+    step = reply.head.step;
+  }
+  return *step;
 }
 
 Result<Turn> Client::begin() {
@@ -266,15 +288,19 @@ Result<Statistics> Client::statistics() {
   return decodeStatistics(reply.payload);
 }
 
-Status Client::leave(bool again) {
-  const auto expected = askAll(servers_, {.topic = Topic::kLeave, .number = again ? 1 : 0});
+Status Client::leave(bool again) { return farewell(again ? kForSomethingElse : kForGood); }
+
+Status Client::leaveEpoch() { return farewell(kUntilNextEpoch); }
+
+Status Client::farewell(Farewell farewell) {
+  const auto expected = askAll(servers_, {.topic = Topic::kLeave, .number = farewell});
   return Channel::wait(expected, deadline()).status();
 }
 
 Snapshots::Snapshots(const ClientOptions& options, const Layout& layout)
     : options_(options), layout_(layout) {
   for (int server = 0; server < options_.servers; ++server) {
-    const int peer = options_.workers + server;
+    const int peer = peerOf(options_, server);
     servers_.push_back(
         std::make_unique<Channel>(*options_.transport, peer, options_.names[peer], kSaverChannel));
   }

@@ -30,7 +30,10 @@ struct ClientOptions {
   int rank = 0;
   int workers = 1;
   int servers = 1;
-  std::vector<std::string> names;  // Of all peers, for messages.
+  std::vector<std::string> names;  // Of all peers of the transport, for messages.
+  // The transport's numbers of the workers, then of the servers: those that are in this epoch.
+  // Empty: 0, 1, 2, …
+  std::vector<int> peers = {};
   std::chrono::milliseconds timeout{300'000};
 };
 
@@ -67,6 +70,11 @@ class Client {
   Status fillRows(int partition, int slot, std::int64_t first, std::span<const float> values);
   // `steps`: updates that each entry has had.
   Status start(std::int64_t step, std::span<const std::int64_t> steps);
+  // Worker 0 alone, instead of fill() and start(): the training goes on with the parameters, slots
+  // and steps that the servers have kept from the epoch before. Returns the number of updates made.
+  // kInvalidArgument if they kept nothing, or if the declarations of both epochs differ in more
+  // than the workers, who of them has which slices, and their threads.
+  Result<std::int64_t> resume();
   // Waits until worker 0 has started the servers.
   Result<Turn> begin();
 
@@ -86,6 +94,10 @@ class Client {
   Result<Statistics> statistics();
   // Says good-bye: servers end when every worker has, or (`again`) wait for other declarations.
   Status leave(bool again = false);
+  // Ends this worker's part in an epoch: the servers keep what they hold, and wait for the workers
+  // of the next one, who connect() with their own declarations and whose worker 0 calls resume(). A
+  // worker that is in both makes a new Client.
+  Status leaveEpoch();
 
  private:
   struct Memory {
@@ -98,6 +110,7 @@ class Client {
   Client(ClientOptions options, Declaration declaration, Layout layout, optim::UpdateRule rule);
   Status allocate(int partials);
   Status attach();
+  Status farewell(Farewell farewell);
   Result<Turn> parametersFrom(std::vector<Channel::Expected> expected, Deadline deadline);
   Deadline deadline() const { return Deadline::after(options_.timeout); }
 

@@ -54,7 +54,7 @@ Result<std::optional<Asked>> Inbox::next(const Targets& targets) {
     if (!request.done()) return std::optional<Asked>();
     if (!request.status().ok()) return fail(request.status());
   }
-  Asked asked{peer_, channel_, sequence_++, ask_, std::move(buffer_)};
+  Asked asked{member_, channel_, sequence_++, ask_, std::move(buffer_)};
   listen();
   return std::optional(std::move(asked));
 }

@@ -20,7 +20,7 @@ namespace colla::ps {
 
 // Who asked what, and how the answer finds its way.
 struct Asked {
-  int peer = 0;
+  int member = 0;  // Of the epoch: see ps/front.h.
   std::uint32_t channel = 0;
   std::uint32_t sequence = 0;
   Ask ask;
@@ -34,15 +34,15 @@ class Inbox {
   using Targets = std::function<Result<std::vector<std::span<std::byte>>>(
       const Ask&, std::vector<std::byte>& payload)>;
 
-  Inbox(transport::Transport& transport, int peer, std::uint32_t channel)
-      : transport_(transport), peer_(peer), channel_(channel) {}
+  // `peer`: the transport's number of the member.
+  Inbox(transport::Transport& transport, int member, int peer, std::uint32_t channel)
+      : transport_(transport), member_(member), peer_(peer), channel_(channel) {}
   // Withdraws what is under way.
   ~Inbox();
   Inbox(const Inbox&) = delete;
   Inbox& operator=(const Inbox&) = delete;
 
-  int peer() const { return peer_; }
-  std::uint32_t channel() const { return channel_; }
+  int member() const { return member_; }
   // Begins to listen.
   void open();
   // Listens no more.
@@ -58,6 +58,7 @@ class Inbox {
   void listen();
 
   transport::Transport& transport_;
+  const int member_;
   const int peer_;
   const std::uint32_t channel_;
   bool open_ = false;

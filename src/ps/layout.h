@@ -82,6 +82,11 @@ class Layout {
   std::span<const Entry> entries() const { return entries_; }
   std::span<const Block> blocks() const { return blocks_; }
   std::span<const Partition> partitions() const { return partitions_; }
+  // Whether there is such an entry, and it is a table of rows.
+  bool isTable(int entry) const {
+    return entry >= 0 && entry < static_cast<int>(entries_.size()) &&
+           entries_[static_cast<std::size_t>(entry)].kind == Kind::kRows;
+  }
   // The partitions of table `entry`, by row.
   std::span<const Partition> partitionsOf(int entry) const;
   const Partition& partitionOf(int entry, std::int64_t row) const;

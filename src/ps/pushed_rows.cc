@@ -10,13 +10,13 @@ namespace colla::ps {
 namespace {
 
 std::size_t bytesOfLeaf(std::size_t count, std::size_t width) {
-  constexpr std::size_t kAlignment = sizeof(std::int64_t);
+  constexpr std::size_t kRowAlignment = sizeof(std::int64_t);
   const std::size_t values = count * width * sizeof(float);
   return sizeof(std::uint64_t) + count * sizeof(std::int64_t) +
-         (values + kAlignment - 1) / kAlignment * kAlignment;
+         (values + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
 }
 
-Status damaged() { return {StatusCode::kInvalidArgument, "a damaged gradient of rows"}; }
+Status damagedRows() { return {StatusCode::kInvalidArgument, "a damaged gradient of rows"}; }
 
 }  // namespace
 
@@ -62,12 +62,12 @@ Result<std::vector<PushedRows>> decodeRows(std::span<const std::byte> bytes, int
   std::vector<PushedRows> all;
   for (int i = 0; i < leaves; ++i) {
     std::uint64_t count = 0;
-    if (bytes.size() < sizeof(count)) return damaged();
+    if (bytes.size() < sizeof(count)) return damagedRows();
     std::memcpy(&count, bytes.data(), sizeof(count));
     // A row is at least its number: that many could not be there.
     if (count > bytes.size() / (sizeof(std::int64_t) + width * sizeof(float)) ||
         bytesOfLeaf(count, width) > bytes.size()) {
-      return damaged();
+      return damagedRows();
     }
     PushedRows& leaf = all.emplace_back();
     leaf.rows.resize(count);
@@ -80,11 +80,11 @@ Result<std::vector<PushedRows>> decodeRows(std::span<const std::byte> bytes, int
         return {StatusCode::kInvalidArgument,
                 fmt::format("row {} of a table with {} rows", leaf.rows[row], rows)};
       }
-      if (row > 0 && leaf.rows[row] <= leaf.rows[row - 1]) return damaged();
+      if (row > 0 && leaf.rows[row] <= leaf.rows[row - 1]) return damagedRows();
     }
     bytes = bytes.subspan(bytesOfLeaf(count, width));
   }
-  if (!bytes.empty()) return damaged();
+  if (!bytes.empty()) return damagedRows();
   return all;
 }
 

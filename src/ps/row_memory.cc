@@ -6,7 +6,7 @@ namespace colla::ps {
 namespace {
 
 constexpr std::size_t kSmallest = std::size_t{1} << 20;
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kPieceAlignment = 64;
 
 }  // namespace
 
@@ -21,7 +21,8 @@ std::span<std::byte> RowMemory::take(std::size_t bytes) {
   }
   const std::span<std::byte> last = regions_.back().bytes;
   const std::size_t begin = used_;
-  used_ = std::min((begin + bytes + kAlignment - 1) / kAlignment * kAlignment, last.size());
+  used_ = std::min((begin + bytes + kPieceAlignment - 1) / kPieceAlignment * kPieceAlignment,
+                   last.size());
   return last.subspan(begin, bytes);
 }
 

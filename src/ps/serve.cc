@@ -1,4 +1,7 @@
+// One ps::Server after another, each for the workers of an epoch.
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "colla/server.h"
 #include "ps/server.h"
@@ -10,6 +13,7 @@ Status serve(Job& job) {
     return {StatusCode::kInvalidArgument, "this process is a worker: only servers serve"};
   }
   const auto names = job.names();
+  std::unique_ptr<ps::Holding> kept;
   for (std::uint32_t life = 0;; ++life) {
     ps::Server server({.transport = job.transport(),
                        .rank = job.rank(),
@@ -18,9 +22,11 @@ Status serve(Job& job) {
                        .names = names,
                        .timeout = job.timeout(),
                        .threads = job.threads(),
-                       .life = life});
+                       .life = life},
+                      std::move(kept));
     COLLA_TRY(server.run());
     if (!server.again()) return {};
+    kept = server.takeKept();
   }
 }
 

@@ -1,12 +1,11 @@
+// A server's life, and how it carries orders out.
 #include "ps/server.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <bit>
+#include <ranges>
+#include <utility>
 
 #include "base/log.h"
-#include "ps/server_worker.h"
 
 namespace colla::ps {
 namespace {
@@ -17,252 +16,181 @@ constexpr auto kLastWords = 2s;
 
 }  // namespace
 
-Server::Server(ServerOptions options)
+Server::Server(ServerOptions options, std::unique_ptr<Holding> kept)
     : options_(std::move(options)),
-      transport_(*options_.transport),
-      outbox_(transport_),
+      holding_(std::move(kept)),
+      front_({.transport = options_.transport,
+              .rank = options_.rank,
+              .servers = options_.servers,
+              .workers = options_.workers,
+              .names = options_.names,
+              .peers = options_.peers,
+              .life = options_.life},
+             [this](int worker, const Ask& ask) -> Result<std::vector<std::span<std::byte>>> {
+               if (declared()) return gradients_->placesFor(worker, ask.number);
+               return {StatusCode::kInvalidArgument, "nothing has been declared yet"};
+             }),
       workers_(static_cast<std::size_t>(options_.workers)),
-      here_(options_.workers),
-      team_(options_.threads, options_.worthSharing),
-      reports_(static_cast<std::size_t>(options_.workers)),
-      squares_(static_cast<std::size_t>(options_.servers)),
-      serverSequences_(static_cast<std::size_t>(options_.servers)) {}
+      here_(options_.workers) {
+  if (!first()) return;
+  Coordinator::Options coordinator{.servers = options_.servers, .timeout = options_.timeout};
+  for (int worker = 0; worker < options_.workers; ++worker) {
+    coordinator.workers.push_back(front_.nameOf(worker));
+  }
+  coordinator_.emplace(std::move(coordinator));
+}
 
 Server::~Server() = default;
 
 Status Server::run() {
-  listen();
-  std::vector<transport::Request*> pending;
+  const Front::OnAsk onAsk = [this](Asked& asked) { this->onAsk(asked); };
+  const Front::OnLost onLost = [this](int member, const Status& why) { this->onLost(member, why); };
   while (here_ > 0) {
-    pending.clear();
-    for (const auto& inbox : inboxes_) {
-      if (transport::Request* const request = inbox->pending()) pending.push_back(request);
+    front_.wait(coordinator_ ? coordinator_->nextDeadline() : TimePoint::max());
+    front_.take(onAsk, onLost);
+    if (declared()) gradients_->check();
+    front_.sweep();
+    if (coordinator_ && failure_.empty()) {
+      order(coordinator_->tick(std::chrono::steady_clock::now()));
     }
-    transport_.waitAny(pending, Deadline::at(nextDeadline()));
-    for (const auto& inbox : inboxes_) take(*inbox);
-    checkPushed();
-    outbox_.sweep();
-    keepTime();
   }
   // Another server may still wait for the last worker's good-bye: it need not miss this one.
-  for (const auto& inbox : inboxes_) {
-    if (inbox->channel() != serverChannel() || !failure_.empty() || again_) continue;
-    tell(inbox->peer() - options_.workers, {.topic = Topic::kLeave});
-  }
-  outbox_.flush(Deadline::after(kLastWords));
+  if (failure_.empty() && !again_) front_.bidFarewell();
+  front_.flush(Deadline::after(kLastWords));
   if (failure_.empty()) return {};
   return {StatusCode::kGroupBroken, failure_};
 }
 
-void Server::listen() {
-  const auto open = [this](int peer, std::uint32_t channel) {
-    inboxes_.push_back(std::make_unique<Inbox>(transport_, peer, channel));
-    inboxes_.back()->open();
-  };
-  for (int worker = 0; worker < options_.workers; ++worker) open(worker, kWorkerChannel);
-  open(0, kSaverChannel);
-  for (int server = 0; server < options_.servers; ++server) {
-    // The others talk to the first, and it to them.
-    if (server != options_.rank && (first() || server == 0)) {
-      open(peerOfServer(server), serverChannel());
-    }
-  }
+std::unique_ptr<Holding> Server::takeKept() {
+  const bool neverFilled = declared() && !kept_ && !started_;
+  if (!keeps_ || neverFilled || !failure_.empty()) return nullptr;
+  gradients_.reset();
+  if (started_) holding_->step = now_.step;
+  if (started_ && coordinator_) holding_->statistics = coordinator_->statistics();
+  return std::move(holding_);
 }
 
-void Server::take(Inbox& inbox) {
-  const auto targets = [&](const Ask& ask, std::vector<std::byte>& payload) {
-    return targetsOf(inbox.peer(), ask, payload);
-  };
-  while (true) {
-    auto next = inbox.next(targets);
-    if (!next.ok()) return lost(inbox.peer(), next.status());
-    if (!next->has_value()) return;
-    Asked asked = **std::move(next);
-    const Status status = inbox.channel() == serverChannel() ? handleServer(asked) : handle(asked);
-    if (!status.ok()) refuse(asked, status);
-  }
-}
-
-// A peer's last inbox tells; the others are closed.
-void Server::lost(int peer, const Status& status) {
-  for (const auto& inbox : inboxes_) {
-    if (inbox->peer() == peer) inbox->close();
-  }
-  if (peer >= options_.workers) {
-    fail(fmt::format("{} is lost: {}", nameOf(peer), status.message()));
-    here_ = 0;  // Nothing can be made good: those who wait see this server end.
-    return;
-  }
-  if (workers_[peer].gone) return;
-  if (first()) log::warn("{} is lost: {}", nameOf(peer), status.message());
-  gone(peer, /*finished=*/false);
-}
-
-// Only pushes have a place of their own; other payloads are of the length that they say.
-Result<std::vector<std::span<std::byte>>> Server::targetsOf(int peer, const Ask& ask,
-                                                            std::vector<std::byte>& payload) {
-  std::vector<std::span<std::byte>> targets;
-  if (ask.topic == Topic::kPush) {
-    if (!declared() || ask.number < 0 || ask.number >= static_cast<int>(layout_->blocks().size()) ||
-        layout_->blocks()[ask.number].server != options_.rank) {
-      return {StatusCode::kInvalidArgument,
-              fmt::format("{} pushes block {}, which is not here", nameOf(peer), ask.number)};
-    }
-    if (!workers_[peer].areas.empty()) return targets;
-    auto& staged = workers_[peer].staged[ask.number];
-    while (staged.size() < static_cast<std::size_t>(shard_->tree().leavesOf(peer))) {
-      staged.emplace_back(layout_->blocks()[ask.number].bytes);
-    }
-    for (const AlignedBytes& memory : staged) targets.push_back(memory.bytes());
-    return targets;
-  }
-  if (ask.place.region != transport::Place::kNowhere) return targets;
-  if (ask.bytes > kMostPayload) {
-    return {StatusCode::kInvalidArgument, fmt::format("{} sends {} bytes at once: the most is {}",
-                                                      nameOf(peer), ask.bytes, kMostPayload)};
-  }
-  payload.resize(ask.bytes);
-  if (ask.bytes > 0) targets.emplace_back(payload);
-  return targets;
-}
-
-Result<std::span<const std::byte>> Server::payloadOf(const Asked& from, transport::Mapping& keep) {
-  if (from.ask.place.region == transport::Place::kNowhere) {
-    return std::span<const std::byte>(from.payload);
-  }
-  transport::SharedMemory* const memory = transport_.sharedMemory();
-  if (memory == nullptr) return {StatusCode::kInvalidArgument, "there is no shared memory here"};
-  COLLA_TRY_ASSIGN(
-      keep, memory->map(from.peer, from.ask.place, from.ask.bytes, Deadline::after(kLastWords)));
-  return std::span<const std::byte>(keep.bytes);
-}
-
-Status Server::handle(Asked& from) {
-  if (!failure_.empty() && from.ask.topic != Topic::kLeave) {
-    return {StatusCode::kGroupBroken, failure_};
-  }
-  if (!declared() && from.ask.topic != Topic::kDeclare && from.ask.topic != Topic::kLeave) {
-    return {StatusCode::kInvalidArgument, "nothing has been declared yet"};
-  }
-  switch (from.ask.topic) {
-    case Topic::kDeclare:
-      return declare(from);
-    case Topic::kAttach:
-      return attach(from);
-    case Topic::kFill:
-    case Topic::kFillRows:
-      return fill(from);
-    case Topic::kStart:
-      return start(from);
-    case Topic::kBegin:
-      workers_[from.peer].waits = from;
-      if (started_) deliver({&from.peer, 1});
-      return {};
-    case Topic::kOthers:
-      others_ = from;
-      answerLast();
-      return {};
-    case Topic::kPush:
-      push(from.peer, from.ask);
-      return {};
-    case Topic::kPushRows:
-      return pushRows(from);
-    case Topic::kFinish:
-      return finish(from);
-    case Topic::kPullRows:
-      return pullRows(from);
-    case Topic::kSnapshot: {
-      if (!first()) return {StatusCode::kInvalidArgument, "the first server takes snapshots"};
-      deferred_.push_back(from);
-      Order snapshot;
-      snapshot.snapshot = true;
-      order(std::move(snapshot));
-      return {};
-    }
-    case Topic::kFetch:
-    case Topic::kFetchRows:
-    case Topic::kFetchSteps:
-      return fetch(from);
-    case Topic::kStatistics:
-      answer(from, {.step = step_}, encode(statistics_));
-      return {};
-    case Topic::kLeave:
-      again_ = again_ || from.ask.number != 0;
-      gone(from.peer, /*finished=*/true);
-      answer(from, {.step = step_});
-      return {};
-    default:
-      return {StatusCode::kInvalidArgument,
-              fmt::format("an ask of unknown topic {}", static_cast<int>(from.ask.topic))};
-  }
-}
-
-Status Server::handleServer(const Asked& from) {
-  switch (from.ask.topic) {
-    case Topic::kArrived:
-      arrived(from.ask.number, from.ask.step);
-      return {};
-    case Topic::kSquares: {
-      COLLA_TRY_ASSIGN(squares_[from.peer - options_.workers], Squares::decode(from.payload));
-      work();
-      return {};
-    }
-    case Topic::kDecision: {
-      COLLA_TRY_ASSIGN(Order received, decodeOrder(from.payload));
-      order(std::move(received));
-      return {};
-    }
-    case Topic::kLeave:
-      for (const auto& inbox : inboxes_) {
-        if (inbox->peer() == from.peer) inbox->close();
+// Every server carries out the same orders, in the order in which the first one gives them.
+void Server::order(const Coordinator::Orders& orders) {
+  for (const std::string& news : coordinator_->takeNews()) log::info("{}", news);
+  for (const Order& order : orders) {
+    if (order.kind == Order::Kind::kFail) log::error("{}", order.reason);
+    if (options_.servers > 1) {
+      const std::vector<std::byte> bytes = encode(order);
+      for (int server = 1; server < options_.servers; ++server) {
+        front_.tell(server, {.topic = Topic::kOrder}, bytes);
       }
-      return {};
-    case Topic::kScale:
-      scaleOrdered_ = std::bit_cast<double>(from.ask.step);
-      work();
-      return {};
-    default:
-      return {StatusCode::kInvalidArgument, "a server does not ask that"};
+    }
+    carryOut(order);
   }
 }
 
-void Server::answer(const Asked& to, const Answer& head, std::vector<std::byte> payload) {
-  Answer whole = head;
-  whole.bytes = payload.size();
-  outbox_.send(to.peer, envelopeOf(to.channel, to.sequence, kAnswerStep), encode(whole));
-  if (payload.empty()) return;
-  outbox_.send(to.peer, envelopeOf(to.channel, to.sequence, kResultStep), std::move(payload));
-}
+void Server::carryOut(const Order& order) {
+  if (order.kind == Order::Kind::kFail) return giveUp(order.reason);
+  if (order.kind == Order::Kind::kSnapshot) return takeSnapshot();
+  Shard& shard = holding_->shard();
+  Terms terms = order.terms;
+  terms.bytes = gradients_->bytesOf(order.take);
+  const Shard::Leaves leaves = gradients_->leaves(order.take);
+  const Shard::RowLeaves rows = gradients_->rows(order.take);
+  if (order.kind == Order::Kind::kSum) return report(shard.sum(terms, leaves, rows));
 
-void Server::refuse(const Asked& to, const Status& why) {
-  if (failure_.empty()) log::warn("refusing {}: {}", nameOf(to.peer), why.message());
-  const auto text = std::as_bytes(std::span(why.message()));
-  answer(to, {.code = why.code(), .step = step_}, {text.begin(), text.end()});
-}
-
-TimePoint Server::nextDeadline() const {
-  const TimePoint tick = policy_ ? policy_->nextDeadline() : TimePoint::max();
-  return waitingSince_ ? std::min(tick, *waitingSince_ + options_.timeout) : tick;
-}
-
-// Stragglers are found by time, and so is a step that never ends.
-void Server::keepTime() {
-  if (!policy_ || !failure_.empty()) return;
-  const TimePoint now = std::chrono::steady_clock::now();
-  if (now >= policy_->nextDeadline()) decide(policy_->tick(now));
-  const std::vector<int> missing = policy_->waitsFor();
-  const bool some =
-      std::ranges::any_of(workers_, [](const Worker& w) { return w.finish.has_value(); });
-  if (missing.empty() || !some) {
-    waitingSince_.reset();
-    return;
+  std::vector<int> released;
+  for (const Order::Release& release : order.release) released.push_back(release.worker);
+  const Handout handout = handoutTo(released);
+  const Shard::Sinks sinks = sinksOf(handout);
+  if (order.kind == Order::Kind::kUpdate) {
+    shard.update(terms, leaves, rows, sinks);
+  } else if (order.kind == Order::Kind::kApply) {
+    shard.applySums(terms, sinks);
+  } else if (!released.empty()) {
+    shard.handOut(sinks);
   }
-  if (!waitingSince_) waitingSince_ = now;
-  if (now - *waitingSince_ < options_.timeout) return;
-  std::string names;
-  for (const int worker : missing) names += (names.empty() ? "" : ", ") + nameOf(worker);
-  fail(fmt::format("step {} has waited {:.1f} s for {}", step_,
-                   std::chrono::duration<double>(now - *waitingSince_).count(), names));
+  now_.step = order.step;
+  now_.samples = order.samples;
+  now_.scale = order.scale;
+  now_.stop = order.stop;
+  for (const Order::Release& release : order.release) this->release(release, handout);
+}
+
+// What the gradients' sums have in squares, for the norm that all servers clip by.
+void Server::report(Squares squares) {
+  if (first()) return order(coordinator_->squares(0, std::move(squares)));
+  front_.tell(0, {.topic = Topic::kSquares}, squares.encode());
+}
+
+void Server::giveUp(const std::string& why) {
+  failure_ = why;
+  const Status status(StatusCode::kGroupBroken, failure_);
+  for (Worker& worker : workers_) {
+    if (worker.waits) refuse(*std::exchange(worker.waits, std::nullopt), status);
+  }
+  if (others_) refuse(*std::exchange(others_, std::nullopt), status);
+  for (const Asked& asked : std::exchange(deferred_, {})) refuse(asked, status);
+}
+
+void Server::takeSnapshot() {
+  holding_->takeSnapshot(now_.step);
+  for (const Asked& asked : std::exchange(deferred_, {})) {
+    if (asked.ask.topic == Topic::kSnapshot) {
+      front_.answer(asked, head());
+    } else if (const Status status = fetch(asked); !status.ok()) {
+      refuse(asked, status);
+    }
+  }
+}
+
+// For those of `workers` that wait.
+Server::Handout Server::handoutTo(std::span<const int> workers) {
+  Handout handout;
+  for (const int worker : workers) {
+    if (!workers_[worker].waits) continue;  // It is gone.
+    if (std::byte* const area = gradients_->areaOf(worker)) {
+      handout.areas.push_back(area);
+    } else if (!handout.parcel) {
+      handout.parcel = std::make_shared<std::map<int, AlignedBytes>>();
+      for (const int block : holding_->shard().blocks()) {
+        handout.parcel->emplace(block, holding_->layout().blocks()[block].bytes);
+      }
+    }
+  }
+  return handout;
+}
+
+// `handout` outlives it.
+Shard::Sinks Server::sinksOf(const Handout& handout) const {
+  return [&layout = holding_->layout(), &handout](int block, std::vector<std::byte*>& sinks) {
+    for (std::byte* const area : handout.areas) {
+      sinks.push_back(area + layout.blocks()[block].offset);
+    }
+    if (handout.parcel) sinks.push_back(handout.parcel->at(block).bytes().data());
+  };
+}
+
+// The parameters as they are.
+void Server::deliver(std::span<const int> workers) {
+  const Handout handout = handoutTo(workers);
+  holding_->shard().handOut(sinksOf(handout));
+  for (const int worker : workers) release({.worker = worker}, handout);
+}
+
+// Tells a worker that its parameters are there, and what became of its gradients.
+void Server::release(const Order::Release& what, const Handout& handout) {
+  Worker& worker = workers_[what.worker];
+  if (!worker.waits) return;  // It is gone.
+  const Asked to = *std::exchange(worker.waits, std::nullopt);
+  gradients_->forget(what.worker);
+  Answer head = now_;
+  head.late = what.late;
+  head.behind = what.behind;
+  head.dropped = what.dropped;
+  if (gradients_->areaOf(what.worker) != nullptr) return front_.answer(to, head);
+  // What the next forward needs first goes first.
+  std::vector<std::span<const std::byte>> parts;
+  for (const int block : std::views::reverse(holding_->shard().blocks())) {
+    parts.emplace_back(handout.parcel->at(block).bytes());
+  }
+  front_.answer(to, head, parts, handout.parcel);
 }
 
 }  // namespace colla::ps

@@ -1,61 +1,168 @@
-// What a worker asks a server for.
+// What a server does with each ask of a worker or of another server.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include "base/bytes.h"
+#include "base/invalid.h"
 #include "base/log.h"
-#include "ps/finite.h"
 #include "ps/server.h"
-#include "ps/server_worker.h"
 
 namespace colla::ps {
-namespace {
 
-template <typename... Args>
-Status wrong(fmt::format_string<Args...> format, Args&&... args) {
-  return {StatusCode::kInvalidArgument, fmt::format(format, std::forward<Args>(args)...)};
+void Server::onAsk(Asked& asked) {
+  const Status status = front_.isServer(asked.member) ? handleServer(asked) : handle(asked);
+  if (!status.ok()) refuse(asked, status);
 }
 
-}  // namespace
+void Server::onLost(int member, const Status& why) {
+  const std::string text = fmt::format("{} is lost: {}", front_.nameOf(member), why.message());
+  if (!front_.isServer(member)) {
+    if (workers_[member].gone) return;
+    if (first()) log::warn("{}", text);
+    return leave(member, /*finished=*/false);
+  }
+  here_ = 0;  // Nothing can be made good: those who wait see this server end.
+  if (!failure_.empty()) return;
+  Order failure;
+  failure.kind = Order::Kind::kFail;
+  failure.reason = text;
+  if (first()) return order({failure});
+  log::error("{}", text);
+  carryOut(failure);
+}
 
+void Server::refuse(const Asked& to, const Status& why) {
+  if (failure_.empty()) log::warn("refusing {}: {}", front_.nameOf(to.member), why.message());
+  front_.refuse(to, why, now_.step);
+}
+
+Status Server::handle(Asked& from) {
+  if (!failure_.empty() && from.ask.topic != Topic::kLeave) {
+    return {StatusCode::kGroupBroken, failure_};
+  }
+  if (!declared() && from.ask.topic != Topic::kDeclare && from.ask.topic != Topic::kLeave) {
+    return {StatusCode::kInvalidArgument, "nothing has been declared yet"};
+  }
+  switch (from.ask.topic) {
+    case Topic::kDeclare:
+      return declare(from);
+    case Topic::kAttach:
+      return attach(from);
+    case Topic::kFill:
+    case Topic::kFillRows:
+      return fill(from);
+    case Topic::kStart:
+      return start(from);
+    case Topic::kBegin:
+      workers_[from.member].waits = from;
+      if (started_) deliver({&from.member, 1});
+      return {};
+    case Topic::kOthers:
+      others_ = from;
+      answerLast();
+      return {};
+    case Topic::kPush:
+      gradients_->push(from.member, from.ask.number, from.ask.step);
+      return {};
+    case Topic::kPushRows:
+      return pushRows(from);
+    case Topic::kFinish:
+      return finish(from);
+    case Topic::kPullRows:
+      return pullRows(from);
+    case Topic::kSnapshot:
+      return snapshot(from);
+    case Topic::kFetch:
+    case Topic::kFetchRows:
+    case Topic::kFetchSteps:
+      return fetch(from);
+    case Topic::kStatistics:
+      front_.answer(from, head(), encode(coordinator_ ? coordinator_->statistics() : Statistics()));
+      return {};
+    case Topic::kLeave:
+      again_ = again_ || from.ask.number != kForGood;
+      keeps_ = keeps_ || from.ask.number == kUntilNextEpoch;
+      leave(from.member, /*finished=*/true);
+      front_.answer(from, head());
+      return {};
+    default:
+      return invalid("an ask of unknown topic {}", static_cast<int>(from.ask.topic));
+  }
+}
+
+Status Server::handleServer(const Asked& from) {
+  const TimePoint now = std::chrono::steady_clock::now();
+  switch (from.ask.topic) {
+    case Topic::kArrived:
+      if (first()) order(coordinator_->reported(from.ask.number, from.ask.step, now));
+      return {};
+    case Topic::kSquares: {
+      COLLA_TRY_ASSIGN(Squares squares, Squares::decode(from.payload));
+      if (first()) {
+        order(coordinator_->squares(front_.serverOf(from.member), std::move(squares)));
+      }
+      return {};
+    }
+    case Topic::kOrder: {
+      const std::size_t entries = declared() ? holding_->layout().entries().size() : 0;
+      COLLA_TRY_ASSIGN(const Order order, decodeOrder(from.payload, options_.workers, entries));
+      if (!declared() && order.kind != Order::Kind::kFail) return invalid("an order too early");
+      carryOut(order);
+      return {};
+    }
+    case Topic::kLeave:
+      front_.close(from.member);
+      return {};
+    default:
+      return invalid("a server does not ask that");
+  }
+}
+
+// The first worker's declaration counts for the epoch, and the others' must be equal. A model that
+// was kept from the epoch before stays, if it is the same.
 Status Server::declare(const Asked& from) {
   transport::Mapping keep;
-  COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
+  COLLA_TRY_ASSIGN(const auto payload, front_.payloadOf(from, keep));
   if (!declared()) {
     COLLA_TRY_ASSIGN(Declaration declaration, decodeDeclaration(payload));
-    COLLA_TRY(validate(declaration.policy));
-    if (declaration.policy.workers != options_.workers ||
-        declaration.layout.servers != options_.servers) {
-      return wrong("it counts {} workers and {} servers, but the job has {} and {}",
-                   declaration.policy.workers, declaration.layout.servers, options_.workers,
-                   options_.servers);
+    const Holding::Place place{.server = options_.rank,
+                               .servers = options_.servers,
+                               .workers = options_.workers,
+                               .threads = options_.threads,
+                               .worthSharing = options_.worthSharing};
+    if (holding_) {
+      COLLA_TRY_ASSIGN(kept_, holding_->redeclare(declaration, place));
     }
-    COLLA_TRY_ASSIGN(const SliceMap map, SliceMap::of(declaration.firstSlices));
-    if (map.workers() != options_.workers)
-      return wrong("its slices are for {} workers", map.workers());
-    COLLA_TRY_ASSIGN(optim::UpdateRule rule, optim::UpdateRule::make(declaration.optimizer));
-    COLLA_TRY_ASSIGN(Layout layout, Layout::make(declaration.entries, declaration.layout));
-    layout_ = std::make_unique<Layout>(std::move(layout));
-    shard_ = std::make_unique<Shard>(*layout_, options_.rank, std::move(rule), map, team_);
-    job_ = std::move(declaration);
+    if (!kept_) {
+      holding_.reset();  // Before memory for the next one is needed.
+      COLLA_TRY_ASSIGN(holding_, Holding::make(std::move(declaration), place));
+    }
+    const Declaration& declared = holding_->declaration();
+    gradients_ = std::make_unique<Gradients>(holding_->layout(), holding_->shard(),
+                                             holding_->team(), options_.workers);
+    if (first()) {
+      std::vector<int> places;
+      for (const Entry& entry : declared.entries) places.push_back(entry.order);
+      coordinator_->declare(declared.policy, declared.clipNorm, std::move(places));
+    }
     declaration_.assign(payload.begin(), payload.end());
+    now_.step = holding_->step;
   } else if (!std::ranges::equal(payload, declaration_)) {
-    return wrong(
+    return invalid(
         "{} declares another model, optimizer, policy or number of threads than those "
         "before it: all workers must run the same program with the same flags",
-        nameOf(from.peer));
+        front_.nameOf(from.member));
   }
-  workers_[from.peer].declared = true;
-  answer(from, {.step = step_});
+  front_.answer(from, head());
   return {};
 }
 
 // The places of the worker's memory, one for parameters and one for each of its partial sums.
 Status Server::attach(const Asked& from) {
   transport::Mapping keep;
-  COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
+  COLLA_TRY_ASSIGN(const auto payload, front_.payloadOf(from, keep));
   ByteReader reader(payload);
   std::vector<transport::Place> places;
   const auto count = reader.number<std::uint64_t>();
@@ -64,66 +171,53 @@ Status Server::attach(const Asked& from) {
     place.region = reader.number<std::uint32_t>();
     place.offset = reader.number<std::uint64_t>();
   }
-  const auto leaves = static_cast<std::size_t>(shard_->tree().leavesOf(from.peer));
-  transport::SharedMemory* const memory = transport_.sharedMemory();
-  if (!reader.done() || places.size() != leaves + 1 || memory == nullptr) {
-    return wrong("{} places for {} partial sums", places.size(), leaves);
+  const auto leaves = static_cast<std::size_t>(holding_->shard().tree().leavesOf(from.member));
+  if (!reader.done() || places.size() != leaves + 1) {
+    return invalid("{} places for {} partial sums", places.size(), leaves);
   }
+  const std::size_t bytes = std::max<std::size_t>(holding_->layout().areaBytes(), 1);
   std::vector<transport::Mapping> areas;
   for (const transport::Place& place : places) {
     COLLA_TRY_ASSIGN(areas.emplace_back(),
-                     memory->map(from.peer, place, std::max<std::size_t>(layout_->areaBytes(), 1),
-                                 Deadline::after(options_.timeout)));
+                     front_.map(from.member, place, bytes, Deadline::after(options_.timeout)));
   }
-  workers_[from.peer].areas = std::move(areas);
-  answer(from, {.step = step_});
+  gradients_->attach(from.member, std::move(areas));
+  front_.answer(from, head());
   return {};
 }
 
 Status Server::fill(const Asked& from) {
-  if (from.peer != 0 || started_)
-    return wrong("only worker 0 fills servers, before it starts them");
+  if (from.member != 0 || started_) {
+    return invalid("only worker 0 fills servers, before it starts them");
+  }
   transport::Mapping keep;
-  COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
-  const Ask& ask = from.ask;
-  const bool rows = ask.topic == Topic::kFillRows;
-  const auto own = rows ? shard_->partitions() : shard_->blocks();
-  if (ask.slot < -1 || ask.slot >= shard_->slots() ||
-      !std::ranges::binary_search(own, ask.number)) {
-    return wrong("{} {}, slot {} is not here", rows ? "partition" : "block", ask.number, ask.slot);
-  }
-  std::span<std::byte> target;
-  if (rows) {
-    const std::size_t width =
-        layout_->entries()[layout_->partitions()[ask.number].entry].width() * sizeof(float);
-    const auto all = std::as_writable_bytes(shard_->partition(ask.number, ask.slot));
-    if (ask.first < 0 || static_cast<std::size_t>(ask.first) > all.size() / width) {
-      return wrong("row {} of partition {}", ask.first, ask.number);
-    }
-    target = all.subspan(static_cast<std::size_t>(ask.first) * width);
-    if (payload.size() > target.size()) return wrong("too many rows of partition {}", ask.number);
-    target = target.first(payload.size());
-  } else {
-    target = shard_->block(ask.number, ask.slot);
-    if (payload.size() != target.size()) return wrong("block {} has another size", ask.number);
-  }
-  std::memcpy(target.data(), payload.data(), payload.size());
-  answer(from, {.step = step_});
+  COLLA_TRY_ASSIGN(const auto payload, front_.payloadOf(from, keep));
+  COLLA_TRY(holding_->fill(from.ask, payload));
+  front_.answer(from, head());
   return {};
 }
 
 Status Server::start(const Asked& from) {
   transport::Mapping keep;
-  COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
-  ByteReader reader(payload);
-  const auto steps = reader.list<std::int64_t>();
-  if (from.peer != 0 || started_) return wrong("only worker 0 starts servers, and once");
-  if (!reader.done() || steps.size() != shard_->steps().size()) return wrong("damaged steps");
-  std::ranges::copy(steps, shard_->steps().begin());
+  COLLA_TRY_ASSIGN(const auto payload, front_.payloadOf(from, keep));
+  if (from.member != 0 || started_) return invalid("only worker 0 starts servers, and once");
+  if (from.ask.number == kGoOn) {
+    if (!kept_) return invalid("there is no epoch of this model to go on from: fill the servers");
+  } else {
+    ByteReader reader(payload);
+    const auto steps = reader.list<std::int64_t>();
+    if (!reader.done() || steps.size() != holding_->shard().steps().size()) {
+      return invalid("damaged steps");
+    }
+    std::ranges::copy(steps, holding_->shard().steps().begin());
+    holding_->step = from.ask.step;
+    holding_->statistics = {};
+  }
   started_ = true;
-  step_ = from.ask.step;
-  if (first()) policy_ = makePolicy(job_->policy, step_);
-  answer(from, {.step = step_});
+  now_.step = holding_->step;
+  now_.samples = holding_->statistics.samples;
+  if (first()) coordinator_->start(holding_->step, holding_->statistics);
+  front_.answer(from, head());
   std::vector<int> waiting;
   for (int worker = 0; worker < options_.workers; ++worker) {
     if (workers_[worker].waits) waiting.push_back(worker);
@@ -132,179 +226,84 @@ Status Server::start(const Asked& from) {
   return {};
 }
 
-// What has come is looked at together: see checkPushed().
-void Server::push(int peer, const Ask& ask) {
-  workers_[peer].pushed.insert(ask.number);
-  unchecked_.push_back({peer, ask.number, ask.step});
-}
-
-// A number that is not finite would spread into everybody's parameters: no update is made of a
-// gradient before all of it has passed.
-void Server::checkPushed() {
-  std::vector<Status> found(unchecked_.size());
-  std::size_t bytes = 0;
-  for (const Pushed& pushed : unchecked_) bytes += layout_->blocks()[pushed.block].bytes;
-  team_.forEach(unchecked_.size(), bytes, [&](std::size_t i) {
-    const Pushed& pushed = unchecked_[i];
-    found[i] = check(pushed.peer, pushed.block, pushed.step);
-  });
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    Status& refusal = workers_[unchecked_[i].peer].refusal;
-    if (refusal.ok()) refusal = std::move(found[i]);
-  }
-  unchecked_.clear();
-}
-
-Status Server::check(int peer, int block, std::int64_t step) const {
-  const Block& b = layout_->blocks()[block];
-  for (int leaf = 0; leaf < shard_->tree().leavesOf(peer); ++leaf) {
-    const std::byte* const base = gradientOf(peer, block, leaf);
-    for (const Piece& piece : b.pieces) {
-      const Entry& entry = layout_->entries()[piece.entry];
-      if (entry.kind != Kind::kParameter) continue;
-      const auto bad = firstNotFinite(base + piece.offset - b.offset, piece.count, entry.type);
-      if (bad) {
-        return wrong("the gradient of \"{}\" is not finite at element {} in step {}", entry.name,
-                     piece.begin + *bad, step + 1);
-      }
-    }
-  }
-  return {};
-}
-
-const std::byte* Server::gradientOf(int peer, int block, int leaf) const {
-  const Worker& worker = workers_[peer];
-  return worker.areas.empty()
-             ? worker.staged.at(block)[leaf].bytes().data()
-             : worker.areas[leaf + 1].bytes.data() + layout_->blocks()[block].offset;
-}
-
-// Values stay where they lie until the step is over; the numbers that they are found by are copied.
 Status Server::pushRows(Asked& from) {
-  Worker& worker = workers_[from.peer];
-  const int entry = from.ask.number;
-  if (entry < 0 || entry >= static_cast<int>(layout_->entries().size()) ||
-      layout_->entries()[entry].kind != Kind::kRows) {
-    worker.refusal = wrong("entry {} is no table", entry);
-    return {};
-  }
-  const Entry& table = layout_->entries()[entry];
-  Worker::TableRows pushed;
-  COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, pushed.keep));
-  auto rows = decodeRows(payload, shard_->tree().leavesOf(from.peer), table.rows(), table.width());
-  if (!rows.ok()) {
-    worker.refusal = rows.status().withContext(fmt::format("table \"{}\"", table.name));
-    return {};
-  }
-  for (const PushedRows& leaf : *rows) {
-    const auto bad = firstNotFinite(leaf.values.data(), leaf.values.size(), DataType::kFloat32);
-    if (bad && worker.refusal.ok()) {
-      worker.refusal = wrong("the gradient of \"{}\" is not finite in row {} in step {}",
-                             table.name, leaf.rows[*bad / table.width()], from.ask.step + 1);
-    }
-  }
-  pushed.leaves = *std::move(rows);
-  pushed.payload = std::move(from.payload);
-  worker.rows[entry] = std::move(pushed);
+  transport::Mapping keep;
+  COLLA_TRY_ASSIGN(const auto payload, front_.payloadOf(from, keep));
+  gradients_->pushRows(from.member, from.ask.number, from.ask.step, payload,
+                       std::move(from.payload), std::move(keep));
   return {};
 }
 
 Status Server::finish(const Asked& from) {
-  Worker& worker = workers_[from.peer];
   transport::Mapping keep;
-  COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
-  checkPushed();
-  if (!worker.refusal.ok()) {
-    // Nothing of it may end up in the worker's next step, which need not bring the same.
-    worker.rows.clear();
-    worker.pushed.clear();
-    return std::exchange(worker.refusal, {});
-  }
-  COLLA_TRY_ASSIGN(Finish finish, decodeFinish(payload, layout_->entries().size()));
-  if (!started_) return wrong("a step ends before worker 0 has started the servers");
-  if (!finish.empty && worker.pushed.size() != shard_->blocks().size()) {
-    return wrong("a step ends with {} of {} blocks", worker.pushed.size(), shard_->blocks().size());
-  }
-  worker.finish = std::move(finish);
-  worker.step = from.ask.step;
-  worker.waits = from;
-  worker.dropped = false;
-  ++worker.clock;
-  stop_ = stop_ || worker.finish->stop;
+  COLLA_TRY_ASSIGN(const auto payload, front_.payloadOf(from, keep));
+  COLLA_TRY_ASSIGN(Finish finish, decodeFinish(payload, holding_->layout().entries().size()));
+  COLLA_TRY(gradients_->end(from.member, finish.empty));
+  if (!started_) return invalid("a step ends before worker 0 has started the servers");
+  workers_[from.member].waits = from;
   if (first()) {
-    arrived(from.peer, worker.step);
+    order(coordinator_->finished(from.member, from.ask.step, std::move(finish),
+                                 std::chrono::steady_clock::now()));
   } else {
-    tell(0, {.topic = Topic::kArrived, .number = from.peer, .step = worker.step});
+    front_.tell(0, {.topic = Topic::kArrived, .number = from.member, .step = from.ask.step});
   }
   return {};
 }
 
 Status Server::pullRows(const Asked& from) {
   transport::Mapping keep;
-  COLLA_TRY_ASSIGN(const auto payload, payloadOf(from, keep));
-  const int entry = from.ask.number;
-  const std::size_t count = from.ask.count;
-  if (entry < 0 || entry >= static_cast<int>(layout_->entries().size()) ||
-      layout_->entries()[entry].kind != Kind::kRows) {
-    return wrong("entry {} is no table", entry);
+  COLLA_TRY_ASSIGN(const auto payload, front_.payloadOf(from, keep));
+  if (!holding_->layout().isTable(from.ask.number)) {
+    return invalid("entry {} is no table", from.ask.number);
   }
-  const Entry& table = layout_->entries()[entry];
-  const std::size_t width = table.width();
-  const std::size_t numbers = count * sizeof(std::int64_t);
-  const std::size_t bytes = count * width * sizeof(float);
+  const std::size_t width = holding_->layout().entries()[from.ask.number].width();
+  const std::size_t numbers = from.ask.count * sizeof(std::int64_t);
+  const std::size_t bytes = from.ask.count * width * sizeof(float);
   const bool sends = keep.bytes.empty();
-  if (payload.size() != (sends ? numbers : numbers + bytes))
-    return wrong("damaged numbers of rows");
-  std::vector<std::byte> sent(sends ? bytes : 0);
-  std::byte* out = sends ? sent.data() : keep.bytes.data() + numbers;
-  for (std::size_t i = 0; i < count; ++i, out += width * sizeof(float)) {
-    std::int64_t row = 0;
-    std::memcpy(&row, payload.data() + i * sizeof(row), sizeof(row));
-    if (row < 0 || row >= table.rows()) {
-      return wrong("row {} of table \"{}\", which has {}", row, table.name, table.rows());
-    }
-    const Partition& part = layout_->partitionOf(entry, row);
-    const auto number = static_cast<int>(&part - layout_->partitions().data());
-    if (part.server != options_.rank) return wrong("row {} is on another server", row);
-    std::memcpy(
-        out, shard_->partition(number).data() + static_cast<std::size_t>(row - part.begin) * width,
-        width * sizeof(float));
+  if (payload.size() != (sends ? numbers : numbers + bytes)) {
+    return invalid("damaged numbers of rows");
   }
-  answer(from, {.step = step_}, std::move(sent));
+  std::vector<std::byte> sent(sends ? bytes : 0);
+  const std::span<std::byte> out = sends ? std::span(sent) : keep.bytes.subspan(numbers);
+  COLLA_TRY(holding_->readRows(from.ask, payload, out));
+  front_.answer(from, head(), std::move(sent));
+  return {};
+}
+
+Status Server::snapshot(const Asked& from) {
+  if (!first()) return invalid("the first server takes snapshots");
+  deferred_.push_back(from);
+  order(coordinator_->snapshot());
   return {};
 }
 
 Status Server::fetch(const Asked& from) {
-  const Ask& ask = from.ask;
-  if (snapshot_ == nullptr || snapshot_->step < ask.step) {
-    deferred_.push_back(from);  // Its order is on its way.
+  const auto taken = holding_->snapshotStep();
+  if (!taken || *taken < from.ask.step) {
+    deferred_.push_back(from);  // The order to take it is on its way.
     return {};
   }
-  if (ask.topic == Topic::kFetchSteps) {
-    ByteWriter writer;
-    writer.list(std::span<const std::int64_t>(snapshot_->steps));
-    answer(from, {.step = snapshot_->step}, writer.take());
-    return {};
-  }
-  const bool rows = ask.topic == Topic::kFetchRows;
-  const auto& all = rows ? snapshot_->partitions : snapshot_->blocks;
-  const auto found = all.find(ask.number);
-  if (found == all.end() || ask.slot < -1 || ask.slot >= shard_->slots()) {
-    return wrong("{} {}, slot {} is not here", rows ? "partition" : "block", ask.number, ask.slot);
-  }
-  std::span<const std::byte> bytes = found->second[static_cast<std::size_t>(ask.slot) + 1];
-  if (rows) {
-    const std::size_t width =
-        layout_->entries()[layout_->partitions()[ask.number].entry].width() * sizeof(float);
-    const std::size_t most = bytes.size() / width;
-    if (ask.count > most || ask.first < 0 ||
-        static_cast<std::size_t>(ask.first) > most - ask.count) {
-      return wrong("{} rows from {} on of partition {}", ask.count, ask.first, ask.number);
-    }
-    bytes = bytes.subspan(static_cast<std::size_t>(ask.first) * width, ask.count * width);
-  }
-  answer(from, {.step = snapshot_->step}, {bytes.begin(), bytes.end()});
+  COLLA_TRY_ASSIGN(auto bytes, holding_->readSnapshot(from.ask));
+  front_.answer(from, {.step = *taken}, std::move(bytes));
   return {};
+}
+
+void Server::leave(int worker, bool finished) {
+  if (std::exchange(workers_[worker].gone, true)) return;
+  --here_;
+  workers_[worker].waits.reset();
+  if (!finished) front_.close(worker);
+  answerLast();
+  if (!first() || !failure_.empty()) return;  // What it means is the first server's to say.
+  order(coordinator_->gone(worker, finished, std::chrono::steady_clock::now()));
+}
+
+// Whoever waits for all others to be gone gets the parameters then.
+void Server::answerLast() {
+  if (!others_ || here_ != 1 || !failure_.empty()) return;
+  const int last = others_->member;
+  workers_[last].waits = std::exchange(others_, std::nullopt);
+  deliver({&last, 1});
 }
 
 }  // namespace colla::ps

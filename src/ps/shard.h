@@ -19,19 +19,11 @@
 #include "optim/update_rule.h"
 #include "ps/aligned_bytes.h"
 #include "ps/layout.h"
+#include "ps/order.h"
 #include "ps/squares.h"
 #include "ps/team.h"
 
 namespace colla::ps {
-
-// Numbers of one update.
-struct Terms {
-  std::vector<std::uint8_t> present;  // By entry: whether somebody brought a value for it.
-  double factor = 1;                  // Of the learning rate: the schedule's.
-  double gradScale = 1;               // What the sum of gradients is multiplied by.
-  double meanScale = 1;               // The same for means.
-  std::size_t bytes = 0;              // That gradients have on this server: how much work it is.
-};
 
 class Shard {
  public:
@@ -70,6 +62,8 @@ class Shard {
   void handOut(const Sinks& sinks);
 
   const collective::SumTree& tree() const { return tree_; }
+  // The next epoch's workers and slices. Parameters, slots and steps stay.
+  void reslice(const SliceMap& map) { tree_ = collective::SumTree::of(map); }
 
  private:
   struct Memory {
@@ -115,7 +109,7 @@ class Shard {
 
   const Layout& layout_;
   const optim::UpdateRule rule_;
-  const collective::SumTree tree_;
+  collective::SumTree tree_;
   Team& team_;
   std::vector<int> ownBlocks_;
   std::vector<int> ownPartitions_;

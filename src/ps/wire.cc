@@ -112,41 +112,6 @@ Result<Finish> decodeFinish(std::span<const std::byte> bytes, std::size_t entrie
   return finish;
 }
 
-std::vector<std::byte> encode(const Order& order) {
-  ByteWriter writer;
-  writer.list(std::span<const int>(order.decision.take));
-  writer.number(static_cast<std::uint64_t>(order.decision.drop.size()));
-  for (const Drop& drop : order.decision.drop) {
-    writer.number(drop.worker);
-    writer.number(drop.step);
-    writer.number(drop.late);
-  }
-  writer.list(std::span<const int>(order.decision.release));
-  writer.number(order.decision.whole);
-  writer.number(order.snapshot);
-  writer.text(order.failure);
-  return writer.take();
-}
-
-Result<Order> decodeOrder(std::span<const std::byte> bytes) {
-  ByteReader reader(bytes);
-  Order order;
-  order.decision.take = reader.list<int>();
-  const auto drops = reader.number<std::uint64_t>();
-  for (std::uint64_t i = 0; i < drops && reader.ok(); ++i) {
-    Drop& drop = order.decision.drop.emplace_back();
-    drop.worker = reader.number<int>();
-    drop.step = reader.number<std::int64_t>();
-    drop.late = reader.number<std::int64_t>();
-  }
-  order.decision.release = reader.list<int>();
-  order.decision.whole = reader.number<std::uint8_t>() != 0;
-  order.snapshot = reader.number<std::uint8_t>() != 0;
-  order.failure = reader.text();
-  if (!reader.done()) return damaged("decision");
-  return order;
-}
-
 std::vector<std::byte> encode(const Statistics& statistics) {
   ByteWriter writer;
   writer.number(statistics.taken);

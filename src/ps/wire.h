@@ -3,8 +3,8 @@
 //
 // A worker asks, in order: an `Ask`, with `bytes` of payload that follow as a message or lie at
 // `place` in the worker's memory. A server answers those asks that want an answer, in whatever
-// order they can be answered: an `Answer`, with its payload the same way. The first server tells
-// the others what was decided; they tell it who has arrived.
+// order they can be answered: an `Answer`, with its payload the same way. The first server gives
+// the others orders (ps/order.h); they report to it who has arrived.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,8 @@ enum class Topic : std::uint8_t {
   kAttach,       // payload: Places of the area and of each partial sum's. Answered.
   kFill,         // number: block, `slot`; payload: its bytes. Worker 0 alone.
   kFillRows,     // number: partition, `slot`, first: row of it; payload: rows.
-  kStart,        // step: updates made before; payload: steps of each entry. Worker 0 alone.
+  kStart,        // number: StartFrom, step: updates made before; payload: steps of each entry.
+                 // Worker 0 alone.
   kBegin,        // Answered with the parameters once worker 0 has said kStart.
   kOthers,       // Answered with the parameters once every other worker has gone.
   kPush,         // number: block, `step`. The block's partial sums follow, or lie in the areas.
@@ -39,13 +40,18 @@ enum class Topic : std::uint8_t {
   kFetchRows,    // number: partition, `slot`, `first`, count: rows of it. The same.
   kFetchSteps,   // Answered with the steps of each entry in the snapshot.
   kStatistics,   // Answered with Statistics.
-  kLeave,        // The worker has finished; number 1: it will declare something else.
+  kLeave,        // number: Farewell. The worker has finished.
   // Between servers.
-  kArrived,   // number: worker, `step`.
-  kSquares,   // payload: Squares, for the decision under way.
-  kDecision,  // payload: encode(Order).
-  kScale,     // step: the bits of a double, which the sums of the decision are multiplied by.
+  kArrived,  // number: worker, `step`.
+  kSquares,  // payload: Squares, of what the last order summed.
+  kOrder,    // payload: Order.
 };
+// Where the training starts from: what worker 0 has filled in, or what the servers have kept from
+// the epoch before.
+enum StartFrom : std::int32_t { kFilled = 0, kGoOn = 1 };
+// Whether the worker will be back: never, with a declaration of something else, or for the next
+// epoch of the same training.
+enum Farewell : std::int32_t { kForGood = 0, kForSomethingElse = 1, kUntilNextEpoch = 2 };
 
 struct Ask {
   Topic topic = Topic::kLeave;
@@ -102,15 +108,6 @@ struct Finish {
 };
 std::vector<std::byte> encode(const Finish& finish);
 Result<Finish> decodeFinish(std::span<const std::byte> bytes, std::size_t entries);
-
-// A decision on its way to the other servers.
-struct Order {
-  Decision decision;
-  bool snapshot = false;
-  std::string failure;  // The job can't go on.
-};
-std::vector<std::byte> encode(const Order& order);
-Result<Order> decodeOrder(std::span<const std::byte> bytes);
 
 // What became of the gradients, for people.
 struct Statistics {

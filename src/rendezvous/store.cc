@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -51,7 +50,7 @@ class StoreConnection {
   const UniqueFd wake_;  // Rung when there is more to send than went out at once.
   const int fd_;
   Mutex mutex_;
-  std::condition_variable_any changed_;
+  Condition changed_;
   FrameChannel channel_ COLLA_GUARDED_BY(mutex_);
   bool polling_ COLLA_GUARDED_BY(mutex_) = false;
   Status lost_ COLLA_GUARDED_BY(mutex_);

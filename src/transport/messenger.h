@@ -9,7 +9,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -73,7 +72,7 @@ class Messenger final : public Transport {
   const std::unique_ptr<Backend> backend_;
 
   Mutex mutex_;
-  std::condition_variable_any changed_;  // A request is done, or the lead is free.
+  Condition changed_;  // A request is done, or the lead is free.
   LinkContext context_ COLLA_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<PeerLink>> links_ COLLA_GUARDED_BY(mutex_);  // By peer; null: none.
   std::vector<PeerLink*> used_ COLLA_GUARDED_BY(mutex_);                   // Those that are there.

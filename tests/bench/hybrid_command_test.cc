@@ -10,7 +10,7 @@
 #include <map>
 
 #include "bench/bench_command.h"
-#include "launch/colla_process.h"
+#include "support/colla_process.h"
 
 namespace {
 

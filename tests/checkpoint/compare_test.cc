@@ -9,8 +9,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/fixture.h"
 #include "checkpoint/report.h"
+#include "support/checkpoints.h"
 
 namespace colla::checkpoint {
 namespace {

@@ -8,8 +8,8 @@
 #include <sys/file.h>
 #include <sys/mount.h>
 
-#include "checkpoint/fixture.h"
 #include "checkpoint/source.h"
+#include "support/checkpoints.h"
 
 namespace colla::checkpoint {
 namespace {

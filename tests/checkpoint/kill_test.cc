@@ -14,7 +14,7 @@
 
 #include "base/unique_fd.h"
 #include "checkpoint/directory.h"
-#include "checkpoint/fixture.h"
+#include "support/checkpoints.h"
 
 namespace colla::checkpoint {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <cstdlib>
 
-#include "checkpoint/fixture.h"
 #include "checkpoint/tensor_file.h"
+#include "support/checkpoints.h"
 
 namespace colla::checkpoint {
 namespace {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "checkpoint/fixture.h"
+#include "support/checkpoints.h"
 
 namespace colla::checkpoint {
 namespace {

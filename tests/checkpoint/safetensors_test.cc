@@ -7,8 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/fixture.h"
 #include "checkpoint/tensor_file.h"
+#include "support/checkpoints.h"
 
 namespace colla::checkpoint {
 namespace {

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "checkpoint/fixture.h"
+#include "support/checkpoints.h"
 
 namespace colla::checkpoint {
 namespace {

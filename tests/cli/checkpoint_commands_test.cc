@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/fixture.h"
-#include "cli/command.h"
+#include "support/checkpoints.h"
+#include "support/command.h"
 
 namespace colla::cli {
 namespace {

@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
 #include "data/files.h"
 #include "data/pickles.h"
 #include "data/pictures.h"
 #include "data/record/example.h"
 #include "data/record/record_file.h"
+#include "support/command.h"
 #include "support/scratch.h"
 
 namespace colla::cli {

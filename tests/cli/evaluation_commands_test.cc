@@ -6,8 +6,8 @@
 #include <regex>
 #include <sstream>
 
-#include "checkpoint/fixture.h"
-#include "cli/command.h"
+#include "support/checkpoints.h"
+#include "support/command.h"
 
 namespace colla::cli {
 namespace {

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "checkpoint/fixture.h"
-#include "cli/command.h"
-#include "launch/colla_process.h"
+#include "support/checkpoints.h"
+#include "support/colla_process.h"
+#include "support/command.h"
 
 namespace colla::cli {
 namespace {

@@ -18,9 +18,9 @@
 #include "collective/algorithms.h"
 #include "collective/board.h"
 #include "collective/fold.h"
-#include "collective/ranks.h"
 #include "collective/shared.h"
 #include "collective/sixteen_bits.h"
+#include "support/ranks.h"
 #include "transport/frame.h"
 
 namespace colla {

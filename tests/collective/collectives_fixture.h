@@ -7,11 +7,12 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <tuple>
 #include <vector>
 
 #include "colla/collectives.h"
-#include "collective/ranks.h"
+#include "support/ranks.h"
 
 namespace colla::test {
 
@@ -42,7 +43,13 @@ inline std::vector<std::int32_t> sumOf(int ranks, std::size_t count, std::size_t
     ASSERT_TRUE(assertStatus.ok()) << assertStatus << " in " #expression; \
   } while (false)
 
-// Instantiated in groups_test.cc, for the tests of all files.
+// What a test's case is called: "shm_4".
+inline std::string caseName(const ::testing::TestParamInfo<std::tuple<Wire, int>>& info) {
+  return toString(std::get<0>(info.param)) + "_" + std::to_string(std::get<1>(info.param));
+}
+
+// Instantiated in reductions_test.cc for the values that every collective gives, on every wire.
+// What does not depend on the wire has a suite of its own, on fewer.
 class CollectivesTest : public ::testing::TestWithParam<std::tuple<Wire, int>> {
  protected:
   void run(const std::function<void(Group&)>& body,

@@ -17,16 +17,16 @@ namespace colla {
 namespace {
 
 using namespace std::chrono_literals;
-using test::CollectivesTest;
 using test::dataOf;
 using test::valueAt;
 using test::Wire;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
+class GroupsTest : public test::CollectivesTest {};
+
 // An error on every rank that tells who called what; afterwards the group is broken.
-TEST_P(CollectivesTest, DifferentSizesAreAnErrorOnEveryRank) {
-  if (ranks() < 2) return;
+TEST_P(GroupsTest, DifferentSizesAreAnErrorOnEveryRank) {
   run([&](Group& group) {
     meetOutside();
     std::vector<float> data(group.rank() == 1 ? 3000 : 2000);
@@ -39,8 +39,7 @@ TEST_P(CollectivesTest, DifferentSizesAreAnErrorOnEveryRank) {
   });
 }
 
-TEST_P(CollectivesTest, DifferentOperationsAreAnErrorOnEveryRank) {
-  if (ranks() < 2) return;
+TEST_P(GroupsTest, DifferentOperationsAreAnErrorOnEveryRank) {
   run([&](Group& group) {
     meetOutside();
     std::vector<float> data(2000);
@@ -53,8 +52,7 @@ TEST_P(CollectivesTest, DifferentOperationsAreAnErrorOnEveryRank) {
   });
 }
 
-TEST_P(CollectivesTest, DifferentTypesAreAnErrorOnEveryRank) {
-  if (ranks() < 2) return;
+TEST_P(GroupsTest, DifferentTypesAreAnErrorOnEveryRank) {
   run([&](Group& group) {
     meetOutside();
     std::vector<float> floats(10);
@@ -65,7 +63,7 @@ TEST_P(CollectivesTest, DifferentTypesAreAnErrorOnEveryRank) {
 }
 
 // What all ranks refuse alike costs nothing; what one refuses is told to the others at once.
-TEST_P(CollectivesTest, RefusedArgumentsDoNotHangTheOthers) {
+TEST_P(GroupsTest, RefusedArgumentsDoNotHangTheOthers) {
   run([&](Group& group) {
     std::vector<std::int32_t> data(10, 1);
     const Status average = allreduce(group, data, {.op = ReduceOp::kAverage});
@@ -87,7 +85,7 @@ TEST_P(CollectivesTest, RefusedArgumentsDoNotHangTheOthers) {
 }
 
 // A refused call is an operation like any other: what comes before and after it is not disturbed.
-TEST_P(CollectivesTest, RefusedCallsBetweenOthersChangeNothing) {
+TEST_P(GroupsTest, RefusedCallsBetweenOthersChangeNothing) {
   run([&](Group& group) {
     std::vector<std::int32_t> data(64);
     for (int round = 0; round < 300; ++round) {
@@ -101,8 +99,7 @@ TEST_P(CollectivesTest, RefusedCallsBetweenOthersChangeNothing) {
 }
 
 // What every rank must give alike, beside the sizes, is compared too.
-TEST_P(CollectivesTest, DifferentCountsAreAnErrorOnEveryRank) {
-  if (ranks() < 2) return;
+TEST_P(GroupsTest, DifferentCountsAreAnErrorOnEveryRank) {
   run([&](Group& group) {
     std::vector<std::size_t> counts(ranks(), 10);
     counts[group.rank() == 0 ? 1 : 0] = 20;  // The same in all; everybody's own part fits.
@@ -114,8 +111,7 @@ TEST_P(CollectivesTest, DifferentCountsAreAnErrorOnEveryRank) {
 }
 
 // Also on those that send and expect what they should.
-TEST_P(CollectivesTest, AlltoallvThatDoesNotFitIsAnErrorOnEveryRank) {
-  if (ranks() < 2) return;
+TEST_P(GroupsTest, AlltoallvThatDoesNotFitIsAnErrorOnEveryRank) {
   for (const std::size_t count : {10, 50'000}) {  // Small and large messages.
     run([&](Group& group) {
       std::vector<std::size_t> sends(ranks(), count), recvs(ranks(), count);
@@ -133,7 +129,7 @@ TEST_P(CollectivesTest, AlltoallvThatDoesNotFitIsAnErrorOnEveryRank) {
   }
 }
 
-TEST_P(CollectivesTest, AlltoallvThatDoesNotFitItselfIsRefused) {
+TEST_P(GroupsTest, AlltoallvThatDoesNotFitItselfIsRefused) {
   run([&](Group& group) {
     std::vector<std::size_t> sends(ranks(), 3), recvs(ranks(), 3);
     if (group.rank() == 0) sends[0] = 4;
@@ -150,8 +146,7 @@ TEST_P(CollectivesTest, AlltoallvThatDoesNotFitItselfIsRefused) {
   });
 }
 
-TEST_P(CollectivesTest, DifferentSliceMapsAreAnErrorOnEveryRank) {
-  if (ranks() < 2) return;
+TEST_P(GroupsTest, DifferentSliceMapsAreAnErrorOnEveryRank) {
   run([&](Group& group) {
     std::vector<int> first(ranks() + 1);
     for (int i = 0; i <= ranks(); ++i) first[i] = 2 * i;
@@ -167,8 +162,7 @@ TEST_P(CollectivesTest, DifferentSliceMapsAreAnErrorOnEveryRank) {
 }
 
 // An algorithm by name takes messages even where memory is shared: calls are compared all the same.
-TEST_P(CollectivesTest, NamedAlgorithmsNoticeOtherCalls) {
-  if (ranks() < 2) return;
+TEST_P(GroupsTest, NamedAlgorithmsNoticeOtherCalls) {
   run([&](Group& group) {
     std::vector<float> data(5000, 1);
     for (const Algorithm algorithm : {Algorithm::kDirect, Algorithm::kFlat, Algorithm::kTree}) {
@@ -195,11 +189,11 @@ TEST(AlgorithmTest, TheSettingTakesAllThereAre) {
 }
 
 // "For ever" is a time like any other.
-TEST_P(CollectivesTest, TheLongestTimeoutIsNoTimeout) {
+TEST_P(GroupsTest, TheLongestTimeoutIsNoTimeout) {
   run([&](Group& group) { COLLA_ASSERT_OK(barrier(group, {std::chrono::milliseconds::max()})); });
 }
 
-TEST_P(CollectivesTest, AsynchronousOperationsKeepTheirOrder) {
+TEST_P(GroupsTest, AsynchronousOperationsKeepTheirOrder) {
   run([&](Group& group) {
     constexpr int kCount = 8;
     std::vector<std::vector<std::int32_t>> buffers;
@@ -222,8 +216,7 @@ TEST_P(CollectivesTest, AsynchronousOperationsKeepTheirOrder) {
   });
 }
 
-TEST_P(CollectivesTest, SubgroupsAreIndependent) {
-  if (ranks() < 3) return;
+TEST_P(GroupsTest, SubgroupsAreIndependent) {
   run([&](Group& group) {
     // Overlapping groups, started in opposite orders: {0, 1, 2} and the reverse of {2, …, n-1}.
     std::vector<int> low = {0, 1, 2}, high;
@@ -256,8 +249,7 @@ TEST_P(CollectivesTest, SubgroupsAreIndependent) {
 }
 
 // What one group waits for does not hold up another with the same members.
-TEST_P(CollectivesTest, TwoGroupsAreUnderWayAtOnce) {
-  if (ranks() < 2) return;
+TEST_P(GroupsTest, TwoGroupsAreUnderWayAtOnce) {
   run([&](Group& group) {
     std::vector<int> all(ranks());
     std::iota(all.begin(), all.end(), 0);
@@ -283,7 +275,7 @@ TEST_P(CollectivesTest, TwoGroupsAreUnderWayAtOnce) {
 }
 
 // Numbers of subgroups are hashes, so two may have the same one: their messages must not mix.
-TEST_P(CollectivesTest, OfTwoGroupsWithOneNumberTheSecondIsRefused) {
+TEST_P(GroupsTest, OfTwoGroupsWithOneNumberTheSecondIsRefused) {
   run([&](Group& group) {
     GroupCore::Options options = group.core().options();
     const auto refused = GroupCore::create(options, Deadline::after(20s));
@@ -304,8 +296,7 @@ TEST_P(CollectivesTest, OfTwoGroupsWithOneNumberTheSecondIsRefused) {
 }
 
 // A rank that does not come: the others' error names it, at the deadline.
-TEST_P(CollectivesTest, DeadlineNamesTheMissingRank) {
-  if (ranks() < 2) return;
+TEST_P(GroupsTest, DeadlineNamesTheMissingRank) {
   std::atomic<int> waiting{ranks() - 1};
   run([&](Group& group) {
     if (group.rank() == 1) {
@@ -322,8 +313,7 @@ TEST_P(CollectivesTest, DeadlineNamesTheMissingRank) {
 }
 
 // A call that has to wait for its turn keeps its own limit: what is ahead of it may take longer.
-TEST_P(CollectivesTest, DeadlineCountsTheWaitForTheTurn) {
-  if (ranks() < 2) return;
+TEST_P(GroupsTest, DeadlineCountsTheWaitForTheTurn) {
   run([&](Group& group) {
     if (group.rank() == 0) {
       std::vector<float> data(100), more(100);
@@ -345,8 +335,7 @@ TEST_P(CollectivesTest, DeadlineCountsTheWaitForTheTurn) {
 }
 
 // The last rank does not come, and the first one gives up from another thread.
-TEST_P(CollectivesTest, AbortEndsWhatIsUnderWayOnEveryRank) {
-  if (ranks() < 2) return;
+TEST_P(GroupsTest, AbortEndsWhatIsUnderWayOnEveryRank) {
   run([&](Group& group) {
     meetOutside();
     const auto told = [&](const Status& status) {
@@ -366,22 +355,12 @@ TEST_P(CollectivesTest, AbortEndsWhatIsUnderWayOnEveryRank) {
   });
 }
 
-std::string nameOf(const ::testing::TestParamInfo<std::tuple<Wire, int>>& info) {
-  return test::toString(std::get<0>(info.param)) + "_" + std::to_string(std::get<1>(info.param));
-}
-
-INSTANTIATE_TEST_SUITE_P(Shared, CollectivesTest,
-                         ::testing::Combine(::testing::Values(Wire::kShared, Wire::kShm),
-                                            ::testing::Values(1, 2, 3, 4)),
-                         nameOf);
-INSTANTIATE_TEST_SUITE_P(Messages, CollectivesTest,
-                         ::testing::Combine(::testing::Values(Wire::kMessages),
-                                            ::testing::Values(1, 2, 3, 4, 9)),
-                         nameOf);
-INSTANTIATE_TEST_SUITE_P(Tcp, CollectivesTest,
-                         ::testing::Combine(::testing::Values(Wire::kTcpPlain, Wire::kTcp),
-                                            ::testing::Values(2, 3)),
-                         nameOf);
+// Shared memory, messages among so many ranks that news has to spread, and messages over TLS.
+INSTANTIATE_TEST_SUITE_P(Wires, GroupsTest,
+                         ::testing::Values(std::tuple(Wire::kShm, 4),
+                                           std::tuple(Wire::kMessages, 9),
+                                           std::tuple(Wire::kTcp, 3)),
+                         test::caseName);
 
 }  // namespace
 }  // namespace colla

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "collective/ranks.h"
+#include "support/ranks.h"
 
 namespace colla {
 namespace {

@@ -14,8 +14,11 @@ using namespace std::chrono_literals;
 using test::CollectivesTest;
 using test::dataOf;
 using test::kLengths;
+using test::Wire;
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+class MessagesTest : public CollectivesTest {};
 
 TEST_P(CollectivesTest, Broadcast) {
   run([&](Group& group) {
@@ -144,8 +147,7 @@ TEST_P(CollectivesTest, BarrierWaitsForEverybody) {
   });
 }
 
-TEST_P(CollectivesTest, SendAndRecvKeepOrderPerTag) {
-  if (ranks() < 2) return;
+TEST_P(MessagesTest, SendAndRecvKeepOrderPerTag) {
   run([&](Group& group) {
     for (const std::size_t count : {0, 1, 100'000}) {
       if (group.rank() == 0) {
@@ -165,8 +167,7 @@ TEST_P(CollectivesTest, SendAndRecvKeepOrderPerTag) {
 }
 
 // Whoever gave up and calls again means the same message as before.
-TEST_P(CollectivesTest, AMessageThatTimedOutCanBeRepeated) {
-  if (ranks() < 2) return;
+TEST_P(MessagesTest, AMessageThatTimedOutCanBeRepeated) {
   run([&](Group& group) {
     for (const std::size_t count : {1, 100'000}) {
       std::vector<std::int32_t> data(count);
@@ -196,8 +197,7 @@ TEST_P(CollectivesTest, AMessageThatTimedOutCanBeRepeated) {
 }
 
 // A large message that came while its receiver did something else had nowhere to go.
-TEST_P(CollectivesTest, AMessageThatWasLostIsMissedOnce) {
-  if (ranks() < 2) return;
+TEST_P(MessagesTest, AMessageThatWasLostIsMissedOnce) {
   run([&](Group& group) {
     std::vector<std::int32_t> data(100'000), small(1);
     if (group.rank() == 1) {
@@ -238,6 +238,13 @@ TEST_P(CollectivesTest, EmptyBuffersMayHaveAnAddressOrNot) {
     COLLA_ASSERT_OK(reduceScatter(group, data, data));
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(Wires, MessagesTest,
+                         ::testing::Combine(::testing::Values(Wire::kShared, Wire::kMessages,
+                                                              Wire::kShm, Wire::kTcpPlain,
+                                                              Wire::kTcp),
+                                            ::testing::Values(3)),
+                         test::caseName);
 
 }  // namespace
 }  // namespace colla

@@ -20,6 +20,7 @@ using test::elementOf;
 using test::kLengths;
 using test::numberOf;
 using test::sumOf;
+using test::Wire;
 using ::testing::HasSubstr;
 
 TEST_P(CollectivesTest, Allreduce) {
@@ -119,6 +120,19 @@ TEST_P(CollectivesTest, EveryTypeAndReduction) {
     checkType<bool>(group);
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(Shared, CollectivesTest,
+                         ::testing::Combine(::testing::Values(Wire::kShared, Wire::kShm),
+                                            ::testing::Values(1, 2, 3, 4)),
+                         test::caseName);
+INSTANTIATE_TEST_SUITE_P(Messages, CollectivesTest,
+                         ::testing::Combine(::testing::Values(Wire::kMessages),
+                                            ::testing::Values(1, 2, 3, 4, 9)),
+                         test::caseName);
+INSTANTIATE_TEST_SUITE_P(Tcp, CollectivesTest,
+                         ::testing::Combine(::testing::Values(Wire::kTcpPlain, Wire::kTcp),
+                                            ::testing::Values(2, 3)),
+                         test::caseName);
 
 }  // namespace
 }  // namespace colla

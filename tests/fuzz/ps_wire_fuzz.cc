@@ -5,6 +5,7 @@
 #include <span>
 
 #include "ps/declaration.h"
+#include "ps/order.h"
 #include "ps/pushed_rows.h"
 #include "ps/squares.h"
 #include "ps/wire.h"
@@ -13,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace colla::ps;
   const auto bytes = std::as_bytes(std::span(data, size));
   static_cast<void>(decodeFinish(bytes, 3));
-  static_cast<void>(decodeOrder(bytes));
+  static_cast<void>(decodeOrder(bytes, 4, 3));
   static_cast<void>(decodeStatistics(bytes));
   if (const auto squares = Squares::decode(bytes); squares.ok()) squares->sums();
   if (const auto rows = decodeRows(bytes, 2, 100, 3); rows.ok()) {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "colla/job.h"
-#include "job/processes.h"
+#include "support/processes.h"
 
 namespace colla {
 namespace {

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "job/cpu.h"
-#include "job/processes.h"
+#include "support/processes.h"
 
 namespace colla {
 namespace {

@@ -10,10 +10,10 @@
 #include <thread>
 
 #include "base/thread_annotations.h"
-#include "job/processes.h"
 #include "job/store_identity.h"
 #include "rendezvous/membership.h"
 #include "rendezvous/secret.h"
+#include "support/processes.h"
 #include "support/scratch.h"
 #include "transport/net/address.h"
 #include "transport/net/handshake.h"

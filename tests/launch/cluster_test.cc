@@ -17,7 +17,7 @@
 #include <sstream>
 
 #include "job/environment.h"
-#include "launch/colla_process.h"
+#include "support/colla_process.h"
 
 namespace colla::launch {
 namespace {

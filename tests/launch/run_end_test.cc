@@ -15,7 +15,7 @@
 #include <set>
 #include <string>
 
-#include "launch/colla_process.h"
+#include "support/colla_process.h"
 #include "support/scratch.h"
 
 namespace colla::launch {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "launch/colla_process.h"
+#include "support/colla_process.h"
 
 namespace colla::launch {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <csignal>
 
-#include "launch/colla_process.h"
+#include "support/colla_process.h"
 
 namespace colla::launch {
 namespace {

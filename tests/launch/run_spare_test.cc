@@ -4,7 +4,7 @@
 
 #include <csignal>
 
-#include "launch/colla_process.h"
+#include "support/colla_process.h"
 
 namespace colla::launch {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "job/environment.h"
-#include "launch/colla_process.h"
+#include "support/colla_process.h"
 
 namespace colla::launch {
 namespace {

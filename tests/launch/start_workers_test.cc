@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "job/cpu.h"
-#include "launch/colla_process.h"
+#include "support/colla_process.h"
 
 namespace colla::launch {
 namespace {

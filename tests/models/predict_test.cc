@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "checkpoint/fixture.h"
-#include "cli/command.h"
+#include "support/checkpoints.h"
+#include "support/command.h"
 
 namespace colla::models {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <tuple>
 
-#include "job/processes.h"
+#include "support/processes.h"
 
 namespace colla::named {
 namespace {

@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "collective/ranks.h"
 #include "ps/client.h"
 #include "ps/server.h"
+#include "support/ranks.h"
 
 namespace colla::ps {
 
@@ -18,6 +18,11 @@ class Crew {
 
   // Runs the servers, and body(rank) for each worker; returns when all of them have ended.
   void run(const std::function<void(int)>& body);
+  // One epoch after another: epoch e has the workers `epochs[e]`, by their numbers in this crew, in
+  // the order of their ranks. body(epoch, rank, options) runs for each of them.
+  using Epochs = std::vector<std::vector<int>>;
+  void runEpochs(const Epochs& epochs,
+                 const std::function<void(int, int, const ClientOptions&)>& body);
   // What became of the servers.
   const std::vector<Status>& servers() const { return statuses_; }
 
@@ -26,6 +31,9 @@ class Crew {
   void die(int rank) { transports_[rank].reset(); }
 
  private:
+  // Serves for as long as workers come back. `peersOf(life)`: the epoch's, empty for all.
+  void serve(int server, const std::function<std::vector<int>(std::size_t)>& peersOf);
+
   const int workers_;
   const std::chrono::milliseconds timeout_;
   const int serverThreads_;

@@ -5,7 +5,7 @@
 #include <memory>
 #include <regex>
 
-#include "launch/colla_process.h"
+#include "support/colla_process.h"
 
 namespace colla {
 namespace {

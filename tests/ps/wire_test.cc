@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ps/declaration.h"
+#include "ps/order.h"
 #include "ps/pushed_rows.h"
 #include "ps/squares.h"
 
@@ -89,18 +90,28 @@ TEST(WireTest, WhatIsCutShortIsRefused) {
     EXPECT_FALSE(decodeFinish(std::span(whole).first(size), 2).ok()) << size;
   }
   Order order;
-  order.decision = {.take = {1, 2}, .drop = {{3, 4, 5}}, .release = {6}, .whole = false};
-  order.failure = "why";
+  order.kind = Order::Kind::kApply;
+  order.take = {1, 2};
+  order.release = {{.worker = 3, .late = 4, .behind = 5, .dropped = true}};
+  order.terms = {.present = {1, 0}, .factor = 0.1, .gradScale = 0.2, .meanScale = 0.3};
+  order.step = 7;
+  order.samples = 8;
+  order.scale = 0.9;
+  order.stop = true;
+  order.reason = "why";
   const auto bytes = encode(order);
-  const auto received = decodeOrder(bytes);
+  const auto received = decodeOrder(bytes, 4, 2);
   ASSERT_TRUE(received.ok());
-  EXPECT_THAT(received->decision.take, ElementsAre(1, 2));
-  EXPECT_EQ(received->decision.drop[0].late, 5);
-  EXPECT_FALSE(received->decision.whole);
-  EXPECT_EQ(received->failure, "why");
+  EXPECT_THAT(received->take, ElementsAre(1, 2));
+  EXPECT_EQ(received->release[0].behind, 5);
+  EXPECT_EQ(received->terms.meanScale, 0.3);
+  EXPECT_EQ(received->reason, "why");
+  EXPECT_EQ(encode(*received), bytes);
   for (std::size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_FALSE(decodeOrder(std::span(bytes).first(size)).ok()) << size;
+    EXPECT_FALSE(decodeOrder(std::span(bytes).first(size), 4, 2).ok()) << size;
   }
+  EXPECT_FALSE(decodeOrder(bytes, 3, 2).ok());  // There is no worker 3.
+  EXPECT_FALSE(decodeOrder(bytes, 4, 3).ok());
 }
 
 std::vector<std::byte> written(std::span<const collective::Rows> leaves, std::size_t width) {

@@ -7,6 +7,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/scripts" "$work/bin" "$work/venv/bin"
 cp "$root/test" "$work"
+cp "$root/scripts/skipped.py" "$work/scripts"
 cat >"$work/scripts/setup.sh" <<END
 root=$work
 venv=$work/venv
@@ -28,10 +29,10 @@ expect() {
   fi
 }
 
-expect "everything" "ctest *pytest" "$(run)"
+expect "everything" "ctest *pytest*skipped: no tests" "$(run)"
 # pytest would take longer than the tests that were asked for.
-expect "unit tests alone" "ctest * -LE whole" "$(run -- -LE whole)"
-expect "some tests" "ctest * -R Status" "$(run -- -R Status)"
+expect "unit tests alone" "ctest * -LE whole*" "$(run -- -LE whole)"
+expect "some tests" "ctest * -R Status*" "$(run -- -R Status)"
 
 # exitOf COMMAND…: its exit code.
 exitOf() {
@@ -48,12 +49,46 @@ expect "exit code when all is well" 0 "$(exitOf run)"
 rm "$work/pytest" "$work/bin/ctest"  # The real one, from here on.
 for mode in "" --asan; do
   mkdir -p "$work/build${mode#-}"
-  printf 'add_test(good "true")\nadd_test(bad "false")\n' >"$work/build${mode#-}/CTestTestfile.cmake"
+  cat >"$work/build${mode#-}/CTestTestfile.cmake" <<'END'
+add_test(good "true")
+add_test(bad "false")
+add_test(lame "sh" "-c" "echo there is no camel; exit 77")
+set_tests_properties(lame PROPERTIES SKIP_RETURN_CODE 77)
+END
   # shellcheck disable=SC2086
   expect "exit code of ./test $mode when a test fails" "[1-9]*" "$(exitOf run $mode)"
   # shellcheck disable=SC2086
   expect "exit code of ./test $mode for a good test" 0 "$(exitOf run $mode -- -R good)"
   # shellcheck disable=SC2086
   expect "exit code of ./test $mode when no test fits" "[1-9]*" "$(exitOf run $mode -- -R none)"
+  # What was skipped stands at the end, after a failure as well.
+  # shellcheck disable=SC2086
+  expect "end of ./test $mode" "*skipped: 1 test"$'\n'"  there is no camel: lame" "$(run $mode 2>&1 || true)"
 done
 [[ ! -e $work/pytest ]] || { echo "pytest ran after ctest failed"; exit 1; }
+
+# ./test --all goes on after a failure, and says what became of each part.
+cp "$work/test" "$work/all"
+cat >"$work/test" <<'END'
+#!/bin/sh
+case $1 in
+  "") echo "100% tests passed, 0 tests failed out of 7" ;;
+  --asan) echo "86% tests passed, 1 tests failed out of 7"; exit 8 ;;
+  --fuzz) echo "fuzz: 3 of 3 targets passed" ;;
+  --tsan) exit "$(cat "${0%test}tsan")" ;;
+esac
+END
+allParts() { "$work/all" --all; }
+echo 0 >"$work/tsan"
+expect "exit code of --all when a part fails" 1 "$(exitOf allParts)"
+expect "summary of --all" "*
+tests   exit code 0  100% tests passed, 0 tests failed out of 7
+format  exit code 0 *
+asan    exit code 8  86% tests passed, 1 tests failed out of 7
+tsan    exit code 0 *
+fuzz    exit code 0  fuzz: 3 of 3 targets passed" "$(allParts || true)"
+sed -i 's/exit 8/exit 0/' "$work/test"
+expect "exit code of --all when all is well" 0 "$(exitOf allParts)"
+echo 1 >"$work/tsan"
+expect "exit code of --all when another part fails" 1 "$(exitOf allParts)"
+expect "exit code of --all with arguments for ctest" 2 "$(exitOf "$work/all" --all -- -R Status)"

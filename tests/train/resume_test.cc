@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "checkpoint/directory.h"
-#include "checkpoint/fixture.h"
+#include "support/checkpoints.h"
 #include "train/runs.h"
 
 namespace colla::train {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/colla_process.h"
+#include "support/colla_process.h"
 #include "support/scratch.h"
 
 namespace colla::train {

@@ -13,15 +13,15 @@
 #include <vector>
 
 #include "data/file.h"
+#include "data/image/image.h"
 #include "data/image/image_dataset.h"
 #include "data/image/pickle.h"
 
 namespace colla::data {
 namespace {
 
-constexpr std::int64_t kChannels = 3;
-constexpr std::int64_t kSide = 32;
-constexpr std::int64_t kImageBytes = kChannels * kSide * kSide;
+constexpr std::int64_t kCifarSide = 32;
+constexpr std::int64_t kImageBytes = kColourChannels * kCifarSide * kCifarSide;
 
 struct Format {
   std::int64_t classes;
@@ -163,8 +163,8 @@ Result<std::shared_ptr<const Dataset>> openCifar(Cifar which, const std::string&
                      : addPickled(format, file, bytes, records));
   }
   const auto count = static_cast<std::int64_t>(records.labels.size());
-  COLLA_TRY_ASSIGN(const Array images,
-                   Array::allocate(DataType::kUInt8, {count, kChannels, kSide, kSide}));
+  COLLA_TRY_ASSIGN(const Array images, Array::allocate(DataType::kUInt8, {count, kColourChannels,
+                                                                          kCifarSide, kCifarSide}));
   COLLA_TRY_ASSIGN(const Array labels, Array::allocate(DataType::kInt64, {count}));
   std::ranges::copy(records.pixels, images.as<std::uint8_t>().begin());
   std::ranges::copy(records.labels, labels.as<std::int64_t>().begin());

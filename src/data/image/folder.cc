@@ -45,7 +45,7 @@ Place placeOf(const std::filesystem::path& folder, Part part) {
   return {rootOf(folder, part), Share::kAll};
 }
 
-struct Entry {
+struct LabelledFile {
   std::string file;
   std::int64_t label = 0;
 };
@@ -53,7 +53,7 @@ struct Entry {
 class FolderImages : public ImageSource {
  public:
   FolderImages(std::filesystem::path root, std::vector<std::string> classes,
-               std::vector<Entry> entries)
+               std::vector<LabelledFile> entries)
       : root_(std::move(root)), classes_(std::move(classes)), entries_(std::move(entries)) {}
 
   std::int64_t size() const override { return static_cast<std::int64_t>(entries_.size()); }
@@ -69,7 +69,7 @@ class FolderImages : public ImageSource {
  private:
   std::filesystem::path root_;
   std::vector<std::string> classes_;
-  std::vector<Entry> entries_;
+  std::vector<LabelledFile> entries_;
 };
 
 }  // namespace
@@ -89,7 +89,7 @@ Result<std::shared_ptr<const Dataset>> openImages(const std::string& folder, Par
   const auto [root, share] = placeOf(folder, part);
   std::vector<std::string> classes = foldersIn(placeOf(folder, Part::kTrain).root);
   if (classes.empty()) classes = foldersIn(root);  // A test part alone.
-  std::vector<Entry> entries;
+  std::vector<LabelledFile> entries;
   for (const std::string& name : foldersIn(root)) {
     const auto files = imagesIn(root / name);
     const auto place = std::ranges::find(classes, name);

@@ -6,6 +6,8 @@
 
 namespace colla::data {
 
+inline constexpr int kColourChannels = 3;  // Red, green and blue.
+
 struct ImageSize {
   std::int64_t height = 0;
   std::int64_t width = 0;
@@ -16,14 +18,14 @@ struct ImageSize {
 // Read only, not owned.
 struct ImageView {
   const std::uint8_t* planes = nullptr;
-  int channels = 3;
+  int channels = kColourChannels;
   ImageSize size;
   std::int64_t bytes() const { return channels * size.pixels(); }
 };
 
 struct Image {
   std::vector<std::uint8_t> planes;
-  int channels = 3;
+  int channels = kColourChannels;
   ImageSize size;
   ImageView view() const { return {planes.data(), channels, size}; }
 };

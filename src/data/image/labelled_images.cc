@@ -10,8 +10,6 @@
 namespace colla::data {
 namespace {
 
-constexpr int kChannels = 3;
-
 class LabelledImages : public Dataset {
  public:
   LabelledImages(std::string title, std::shared_ptr<const ImageSource> source,
@@ -21,7 +19,7 @@ class LabelledImages : public Dataset {
   std::int64_t size() const override { return source_->size(); }
   std::vector<Field> fields() const override {
     const auto [height, width] = transform_.output();
-    return {{"image", DataType::kFloat32, {kChannels, height, width}},
+    return {{"image", DataType::kFloat32, {kColourChannels, height, width}},
             {"label", DataType::kInt64, {}}};
   }
   std::int64_t classes() const override { return source_->classes(); }
@@ -42,14 +40,14 @@ Result<Batch> LabelledImages::read(std::span<const std::int64_t> indices, Random
   const auto [height, width] = transform_.output();
   const auto count = static_cast<std::int64_t>(indices.size());
   COLLA_TRY_ASSIGN(Array images,
-                   pool_.allocate(DataType::kFloat32, {count, kChannels, height, width}));
+                   pool_.allocate(DataType::kFloat32, {count, kColourChannels, height, width}));
   COLLA_TRY_ASSIGN(Array labels, pool_.allocate(DataType::kInt64, {count}));
   ImageTransform::Scratch scratch;
   float* result = images.as<float>().data();
   for (std::int64_t i = 0; i < count; ++i) {
     COLLA_TRY_ASSIGN(const LabelledImage sample, source_->read(indices[i]));
     transform_.apply(sample.image.view(), random, scratch, result);
-    result += kChannels * height * width;
+    result += kColourChannels * height * width;
     labels.as<std::int64_t>()[i] = sample.label;
   }
   return Batch{std::move(images), std::move(labels)};

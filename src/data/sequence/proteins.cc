@@ -15,7 +15,7 @@
 namespace colla::data {
 namespace {
 
-std::vector<std::string> filesOf(const std::string& folder, Part part) {
+std::vector<std::string> proteinFiles(const std::string& folder, Part part) {
   constexpr std::array<std::string_view, 4> kEnds = {".tsv", ".fasta", ".fa", ".faa"};
   return filesIn(folder, [&](const std::string& name) {
     const std::filesystem::path file(name);
@@ -61,15 +61,15 @@ Classes classesOf(const LabelledSequences& mine, const std::vector<std::string>&
 }  // namespace
 
 bool looksLikeProteins(const std::string& folder) {
-  return !filesOf(folder, Part::kTrain).empty() || !filesOf(folder, Part::kTest).empty();
+  return !proteinFiles(folder, Part::kTrain).empty() || !proteinFiles(folder, Part::kTest).empty();
 }
 
 Result<std::shared_ptr<const Dataset>> openProteins(const std::string& path, Part part,
                                                     const ReadOptions& options) {
   const bool whole = isFolder(path);
   const Part otherPart = part == Part::kTrain ? Part::kTest : Part::kTrain;
-  const auto files = whole ? filesOf(path, part) : std::vector<std::string>{path};
-  const auto otherFiles = whole ? filesOf(path, otherPart) : std::vector<std::string>();
+  const auto files = whole ? proteinFiles(path, part) : std::vector<std::string>{path};
+  const auto otherFiles = whole ? proteinFiles(path, otherPart) : std::vector<std::string>();
   if (files.empty()) {
     return {StatusCode::kNotFound,
             fmt::format("there is no .tsv or .fasta file with \"{}\" in its name in {}; put one "

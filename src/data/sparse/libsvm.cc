@@ -47,12 +47,12 @@ std::string_view takeWord(std::string_view& line) {
   return word;
 }
 
-struct Entry {
+struct FeatureValue {
   std::int64_t feature = 0;  // From 1.
   float value = 0;
 };
 
-Result<Entry> parseEntry(std::string_view word, std::int64_t previous) {
+Result<FeatureValue> parseFeature(std::string_view word, std::int64_t previous) {
   const auto wrong = [&](std::string_view why) {
     return Status(StatusCode::kIo, fmt::format("\"{}\" {}", word.substr(0, 40), why));
   };
@@ -69,7 +69,7 @@ Result<Entry> parseEntry(std::string_view word, std::int64_t previous) {
         fmt::format("comes behind feature {}; they are to be in ascending order", previous));
   }
   if (!value || !std::isfinite(*value)) return wrong("does not end with a number");
-  return Entry{*feature, *value};
+  return FeatureValue{*feature, *value};
 }
 
 Status parseLine(std::string_view line, std::int64_t number, bool taken, LibsvmSamples& samples) {
@@ -81,7 +81,7 @@ Status parseLine(std::string_view line, std::int64_t number, bool taken, LibsvmS
   }
   std::int64_t previous = 0;
   for (std::string_view word = takeWord(line); !word.empty(); word = takeWord(line)) {
-    COLLA_TRY_ASSIGN(const Entry entry, parseEntry(word, previous));
+    COLLA_TRY_ASSIGN(const FeatureValue entry, parseFeature(word, previous));
     previous = entry.feature;
     if (taken) samples.rows.add(static_cast<std::int32_t>(entry.feature - 1), entry.value);
   }

@@ -10,8 +10,7 @@
 namespace colla::data {
 namespace {
 
-constexpr int kSide = 32;
-constexpr int kChannels = 3;
+constexpr int kPictureSide = 32;
 
 // "a red square", "a blue disc above a green cross": the words by number.
 enum Word : std::int32_t {
@@ -31,7 +30,7 @@ constexpr std::array<std::string_view, kVocabulary - kFirstWord> kNames = {
     "a", "red", "green", "blue", "yellow", "square", "disc", "cross", "above", "beside"};
 constexpr int kColours = 4;
 constexpr int kShapes = 3;
-constexpr std::array<std::array<int, kChannels>, kColours> kRgb = {
+constexpr std::array<std::array<int, kColourChannels>, kColours> kRgb = {
     {{200, 40, 40}, {40, 180, 40}, {50, 60, 210}, {210, 200, 40}}};
 
 struct Thing {
@@ -71,10 +70,10 @@ void name(const Thing& thing, Caption& caption) {
 
 // Over what is there already.
 void draw(const Thing& thing, Image& image) {
-  for (int channel = 0; channel < kChannels; ++channel) {
-    std::uint8_t* pixel = image.planes.data() + channel * kSide * kSide;
-    for (int y = 0; y < kSide; ++y) {
-      for (int x = 0; x < kSide; ++x, ++pixel) {
+  for (int channel = 0; channel < kColourChannels; ++channel) {
+    std::uint8_t* pixel = image.planes.data() + channel * kPictureSide * kPictureSide;
+    for (int y = 0; y < kPictureSide; ++y) {
+      for (int x = 0; x < kPictureSide; ++x, ++pixel) {
         if (!thing.covers(x, y)) continue;
         // A quarter of the background's noise shines through.
         *pixel = static_cast<std::uint8_t>(kRgb[thing.colour][channel] + (*pixel - 96) / 4);
@@ -85,16 +84,16 @@ void draw(const Thing& thing, Image& image) {
 
 CaptionedImage makeSample(Random& random) {
   CaptionedImage sample;
-  sample.image.size = {kSide, kSide};
-  sample.image.planes.resize(kChannels * kSide * kSide);
+  sample.image.size = {kPictureSide, kPictureSide};
+  sample.image.planes.resize(kColourChannels * kPictureSide * kPictureSide);
   for (std::uint8_t& pixel : sample.image.planes) {
     pixel = static_cast<std::uint8_t>(32 + (random.next() >> 57));  // 32 to 159.
   }
   Caption caption;
   const std::uint64_t kind = random.below(3);  // Alone, above another, or beside it.
   constexpr int kNear = 8;
-  constexpr int kFar = kSide - kNear;
-  constexpr int kMiddle = kSide / 2;
+  constexpr int kFar = kPictureSide - kNear;
+  constexpr int kMiddle = kPictureSide / 2;
   const Thing first = kind == 0   ? randomThing(kMiddle, kMiddle, random)
                       : kind == 1 ? randomThing(kMiddle, kNear, random)
                                   : randomThing(kNear, kMiddle, random);
@@ -140,8 +139,8 @@ Result<std::shared_ptr<const Dataset>> syntheticCaptions(std::int64_t samples, P
                                                          std::uint64_t seed,
                                                          const ReadOptions& options) {
   return captionDataset(syntheticTitle("captions", part),
-                        std::make_shared<SyntheticCaptions>(samples, part, seed), {kSide, kSide},
-                        part, options);
+                        std::make_shared<SyntheticCaptions>(samples, part, seed),
+                        {kPictureSide, kPictureSide}, part, options);
 }
 
 }  // namespace colla::data

@@ -11,8 +11,6 @@
 namespace colla::data {
 namespace {
 
-constexpr int kChannels = 3;
-
 class CaptionDataset : public Dataset {
  public:
   CaptionDataset(std::string title, std::shared_ptr<const CaptionSource> source,
@@ -27,7 +25,7 @@ class CaptionDataset : public Dataset {
   std::int64_t size() const override { return source_->size(); }
   std::vector<Field> fields() const override {
     const auto [height, width] = transform_.output();
-    return {{"image", DataType::kFloat32, {kChannels, height, width}},
+    return {{"image", DataType::kFloat32, {kColourChannels, height, width}},
             {"caption", DataType::kInt64, {-1}},
             {"length", DataType::kInt64, {}}};
   }
@@ -67,7 +65,7 @@ Result<Batch> CaptionDataset::read(std::span<const std::int64_t> indices, Random
   const auto [height, width] = transform_.output();
   const auto count = static_cast<std::int64_t>(indices.size());
   COLLA_TRY_ASSIGN(Array images,
-                   pool_.allocate(DataType::kFloat32, {count, kChannels, height, width}));
+                   pool_.allocate(DataType::kFloat32, {count, kColourChannels, height, width}));
   COLLA_TRY_ASSIGN(Array lengths, pool_.allocate(DataType::kInt64, {count}));
   std::vector<Caption> captions;
   ImageTransform::Scratch scratch;
@@ -75,7 +73,7 @@ Result<Batch> CaptionDataset::read(std::span<const std::int64_t> indices, Random
   for (std::int64_t i = 0; i < count; ++i) {
     COLLA_TRY_ASSIGN(const CaptionedImage sample, source_->read(indices[i]));
     transform_.apply(sample.image.view(), random, scratch, result);
-    result += kChannels * height * width;
+    result += kColourChannels * height * width;
     captions.push_back(framed(sample.captions, random));
     lengths.as<std::int64_t>()[i] = static_cast<std::int64_t>(captions.back().size());
   }

@@ -15,7 +15,7 @@
 namespace colla::data {
 namespace {
 
-std::vector<std::string> filesOf(const std::string& folder, Part part) {
+std::vector<std::string> textFiles(const std::string& folder, Part part) {
   return filesIn(folder, [&](const std::string& name) {
     const std::filesystem::path file(name);
     return file.extension() == ".txt" &&
@@ -25,7 +25,7 @@ std::vector<std::string> filesOf(const std::string& folder, Part part) {
 
 Result<std::vector<std::string>> findFiles(const std::string& path, Part part) {
   if (!isFolder(path)) return std::vector<std::string>{path};
-  auto files = filesOf(path, part);
+  auto files = textFiles(path, part);
   if (!files.empty()) return files;
   return {StatusCode::kNotFound,
           fmt::format("there is no .txt file with \"{}\" in its name in {}; put one there, or name "
@@ -77,7 +77,7 @@ Status addFile(const std::string& path, const Vocabulary& vocabulary, std::int64
 }  // namespace
 
 bool looksLikeText(const std::string& folder) {
-  return !filesOf(folder, Part::kTrain).empty() || !filesOf(folder, Part::kTest).empty();
+  return !textFiles(folder, Part::kTrain).empty() || !textFiles(folder, Part::kTest).empty();
 }
 
 Result<std::shared_ptr<const Dataset>> openText(const std::string& path, Part part,

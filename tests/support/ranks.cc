@@ -1,4 +1,4 @@
-#include "collective/ranks.h"
+#include "support/ranks.h"
 
 #include <gtest/gtest.h>
 

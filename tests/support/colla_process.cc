@@ -1,4 +1,4 @@
-#include "launch/colla_process.h"
+#include "support/colla_process.h"
 
 #include <dirent.h>
 #include <fcntl.h>

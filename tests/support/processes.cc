@@ -1,4 +1,4 @@
-#include "job/processes.h"
+#include "support/processes.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
