@@ -14,8 +14,9 @@
 // worker with several slices calls backward() once for each of them before step(): gradient
 // accumulation, with the same bits for every number of workers.
 //
-// options.strategy chooses a different way to agree, with the same objects that the Trainer uses. Under
-// one with servers, a process whose job.role() is kServer calls serve(job) (colla/server.h) instead.
+// options.strategy chooses a different way to agree, with the same objects that the Trainer uses.
+// Under one with servers, a process whose job.role() is kServer calls serve(job) (colla/server.h)
+// instead.
 //
 // Errors are thrown as colla::Error. Not thread safe; all workers take the same steps.
 #pragma once

@@ -1,7 +1,7 @@
 // How the workers of a job agree on the next parameters, and what each strategy promises.
 //
-// The table behind strategies() is the one place that knows them: flags, --help, refusals, `colla demo`
-// and the table in the docs are made from it. Needs no libtorch.
+// The table behind strategies() is the one place that knows them: flags, --help, refusals, `colla
+// demo` and the table in the docs are made from it. Needs no libtorch.
 #pragma once
 
 #include <cstdint>

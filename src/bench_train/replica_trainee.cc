@@ -71,8 +71,8 @@ OptimizerOptions optimizerFor(TrainData data, double rate) {
 }  // namespace
 
 struct ReplicaTrainee::Training {
-  Training(Job& job, const MakeModel& model, const OptimizerOptions& optimizer, const Array& weights,
-           const std::optional<ps::PolicyOptions>& policy,
+  Training(Job& job, const MakeModel& model, const OptimizerOptions& optimizer,
+           const Array& weights, const std::optional<ps::PolicyOptions>& policy,
            const std::shared_ptr<const Dataset>& data, std::int64_t batch, int slices, int slice)
       : order(valueOrThrow(data::Order::create({.samples = data->size(),
                                                 .batch = batch,
@@ -91,7 +91,8 @@ struct ReplicaTrainee::Training {
     setup.numbers = replica.numbers();
     setup.optimizer = optimizer;
     setup.policy = policy;
-    exchange = train::makeExchange(policy ? Strategy::kPsSync : Strategy::kAllreduce, workers, setup);
+    exchange =
+        train::makeExchange(policy ? Strategy::kPsSync : Strategy::kAllreduce, workers, setup);
     exchange->start(0, std::nullopt);
     data::LoaderOptions loading;
     loading.slices = {slice, slice + 1};
@@ -148,8 +149,8 @@ Status ReplicaTrainee::prepare(const TrainPoint& point) {
 
 std::unique_ptr<ReplicaTrainee::Training> ReplicaTrainee::begin(std::int64_t batch, int slices,
                                                                 int slice) {
-  return std::make_unique<Training>(job_, model_, optimizer_, weights_, policy_, data_, batch, slices,
-                                    slice);
+  return std::make_unique<Training>(job_, model_, optimizer_, weights_, policy_, data_, batch,
+                                    slices, slice);
 }
 
 void ReplicaTrainee::end(std::unique_ptr<Training>& training) {

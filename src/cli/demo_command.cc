@@ -13,8 +13,8 @@
 #include "bench/scratch.h"
 #include "checkpoint/compare.h"
 #include "checkpoint/source.h"
-#include "colla/strategy.h"
 #include "child_runner.h"
+#include "colla/strategy.h"
 #include "commands.h"
 
 namespace colla::cli {
@@ -115,8 +115,8 @@ int demoCommand(const Arguments& arguments) {
                                             "--seed",     "1",
                                             "--strategy", name,
                                             "--np",       std::to_string(workers)};
-    fmt::print("{}{}, {}: colla {}\n", rows.empty() ? "" : "\n", name,
-               workersText(workers), fmt::join(shown, " "));
+    fmt::print("{}{}, {}: colla {}\n", rows.empty() ? "" : "\n", name, workersText(workers),
+               fmt::join(shown, " "));
     std::vector<std::string> command = shown;
     const std::string directory = scratch->path(name);
     const std::string json = directory + ".json";
@@ -128,7 +128,8 @@ int demoCommand(const Arguments& arguments) {
     if (status.ok() && *exitCode != 0) return *exitCode;  // It has said why.
     if (status.ok()) status = readTotals(json, row);
     if (status.ok() && !rows.empty() && strategy.sameBits) {
-      const auto equal = sameBits(scratch->path(std::string(rows.front().strategy->name)), directory);
+      const auto equal =
+          sameBits(scratch->path(std::string(rows.front().strategy->name)), directory);
       status = equal.status();
       if (equal.ok()) row.equal = *equal;
     }

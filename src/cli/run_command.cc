@@ -52,11 +52,12 @@ int runCommand(const Arguments& arguments) {
   app.add_option("-n,--np", options.workers, "workers; also -np N")->required();
   auto* serversOption = app.add_option("--ps", options.servers, "parameter servers");
   std::string strategy;
-  app.add_option("--strategy", strategy,
-                 fmt::format("how the workers of a program that does not say agree: {}; {} get one "
-                             "server if --ps does not say how many",
-                             strategyNames(hasProcesses),
-                             strategyNames([](const StrategyTraits& each) { return each.servers; })));
+  app.add_option(
+      "--strategy", strategy,
+      fmt::format("how the workers of a program that does not say agree: {}; {} get one "
+                  "server if --ps does not say how many",
+                  strategyNames(hasProcesses),
+                  strategyNames([](const StrategyTraits& each) { return each.servers; })));
   app.add_option(
       "--spare-workers", options.spareWorkers,
       "go on when workers fail, up to so many, other than worker 0 (0); the program must "

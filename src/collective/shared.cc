@@ -10,8 +10,9 @@
 //   what it owns, and collects what the others have folded. Staging block k+1 comes before
 //   collecting block k, so that nobody waits at every step.
 //
-// Several small ones can share the posts of one meeting, beside one that goes in place or is staged:
-// a training step has gradients, numbers and counters to sum, and one meeting for all of them.
+// Several small ones can share the posts of one meeting, beside one that goes in place or is
+// staged: a training step has gradients, numbers and counters to sum, and one meeting for all of
+// them.
 //
 // Every element is folded by one rank alone, over the same tree: the cut into chunks and blocks
 // has no influence on the bits.
@@ -271,8 +272,8 @@ Status allreduceShared(std::span<const Reduction> small, const Reduction* large)
 }
 
 Status readSources(GroupCore::Turn& turn, std::span<const std::byte> source, std::size_t largest,
-               const std::function<std::size_t(int rank)>& lengthOf, const Consume& consume,
-               const std::function<Status()>& agree) {
+                   const std::function<std::size_t(int rank)>& lengthOf, const Consume& consume,
+                   const std::function<Status()>& agree) {
   Board& board = *turn.group.board();
   const int rank = turn.group.rank();
   const int ranks = turn.group.size();

@@ -40,7 +40,7 @@ constexpr std::size_t stagedChunkBytes(std::size_t mostLeaves, std::size_t ranks
 using Consume =
     std::function<void(std::size_t begin, std::size_t end, std::span<const std::byte* const> at)>;
 Status readSources(GroupCore::Turn& turn, std::span<const std::byte> source, std::size_t largest,
-               const std::function<std::size_t(int rank)>& lengthOf, const Consume& consume,
-               const std::function<Status()>& agree = nullptr);
+                   const std::function<std::size_t(int rank)>& lengthOf, const Consume& consume,
+                   const std::function<Status()>& agree = nullptr);
 
 }  // namespace colla::collective

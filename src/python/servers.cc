@@ -1,6 +1,4 @@
 // Python's end of the parameter servers: a step at a time, gradients given by hand.
-#include "train/exchange/server_link.h"
-
 #include <fmt/format.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
@@ -12,6 +10,7 @@
 #include "python/bind.h"
 #include "python/job.h"
 #include "python/raise.h"
+#include "train/exchange/server_link.h"
 #include "train/run_plan.h"
 #include "train/torch_state.h"
 
@@ -87,8 +86,8 @@ class PythonServers {
                                  .hooks = false};
     const SliceMap map = valueOrRaise(SliceMap::even(job_.size(), job_.size()));
     run([&] {
-      servers_ = std::make_unique<train::ServerLink>(train::Workers{job_, job_.world(), map}, std::move(tensors),
-                                                     plan);
+      servers_ = std::make_unique<train::ServerLink>(train::Workers{job_, job_.world(), map},
+                                                     std::move(tensors), plan);
       servers_->start(0, train::viewsOf(state));
       servers_->beginSlice(job_.rank());
     });

@@ -40,8 +40,8 @@ Outcome evaluateAll(Replica& replica, const Workers& workers,
   options.slices = alone ? SliceRange{0, slices} : workers.slices();
   options.endStep = order.batchesPerEpoch();
   const auto loader = valueOrThrow(data::Loader::create(std::move(dataset), order, options));
-  SliceMetrics metrics = alone ? SliceMetrics(slices, replica.numbers())
-                               : SliceMetrics(workers, replica.numbers());
+  SliceMetrics metrics =
+      alone ? SliceMetrics(slices, replica.numbers()) : SliceMetrics(workers, replica.numbers());
   Mean mean;
   for (std::int64_t batch = 0; batch < options.endStep; ++batch) {
     mean.add(replica.evaluate(options.slices, metrics, rows,
@@ -53,9 +53,8 @@ Outcome evaluateAll(Replica& replica, const Workers& workers,
 Evaluation evaluateCheckpoint(Job& job, const Task& task, const RunPlan& plan) {
   const auto test = valueOrThrow(task.data(Part::kTest));
   const Workers workers = Workers::all(job);
-  Replica replica(task.model, {.seed = plan.seed,
-                               .threads = job.threads(),
-                               .bfloat16 = plan.options.bfloat16});
+  Replica replica(task.model,
+                  {.seed = plan.seed, .threads = job.threads(), .bfloat16 = plan.options.bfloat16});
   if (job.rank() == 0) {
     const checkpoint::Directory directory(checkpointsOf(plan.options.directory),
                                           checkpoint::Offer::kName);

@@ -33,9 +33,7 @@ std::string strategyHelp() {
 
 Flags::Flags(CLI::App& app) {
   constexpr char kHow[] = "How to train";
-  app.add_option("--strategy", strategy_, strategyHelp())
-      ->envname("COLLA_STRATEGY")
-      ->group(kHow);
+  app.add_option("--strategy", strategy_, strategyHelp())->envname("COLLA_STRATEGY")->group(kHow);
   app.add_option("-n,--np", options_.workers, "workers; also -np N")->group(kHow);
   app.add_option("--accumulate", options_.accumulate,
                  "slices that each worker runs in turn before an update, instead of --slices: "

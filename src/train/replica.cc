@@ -192,8 +192,8 @@ void Replica::rememberVersions(std::span<const Parameter> updated) {
   for (const Parameter& parameter : updated) versions_.push_back(parameter.tensor._version());
 }
 
-// A slice that changes parameters changes them for the slices that come after it on the same worker,
-// or on workers that have them in common, and for no others.
+// A slice that changes parameters changes them for the slices that come after it on the same
+// worker, or on workers that have them in common, and for no others.
 void Replica::checkUntouched(std::span<const Parameter> updated) const {
   for (std::size_t i = 0; i < updated.size(); ++i) {
     if (updated[i].tensor._version() == versions_[i]) continue;

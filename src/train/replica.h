@@ -64,12 +64,12 @@ class Replica {
 
   Outcome step(Exchange& exchange, SliceRange slices, const StepInput& input,
                const NextBatch& next);
-  // Loss and metrics of `slices` of one global batch, summed by `metrics`, without gradients; leaves
-  // everything as it was. `rows` as Exchange::rows().
+  // Loss and metrics of `slices` of one global batch, summed by `metrics`, without gradients;
+  // leaves everything as it was. `rows` as Exchange::rows().
   Outcome evaluate(SliceRange slices, SliceMetrics& metrics, RowSource* rows,
                    const NextBatch& next);
-  // Which rows of each table `slices` of batch number `batch` read, by a forward that leaves nothing
-  // behind.
+  // Which rows of each table `slices` of batch number `batch` read, by a forward that leaves
+  // nothing behind.
   std::vector<std::vector<std::int64_t>> touchedRows(std::span<const Parameter> tables,
                                                      SliceRange slices, std::int64_t batch,
                                                      const NextBatch& next);

@@ -69,10 +69,10 @@ std::string optimizerText(const Task& task, const RunPlan& plan) {
 Session::Session(Job& job, const Task& task, const RunPlan& plan)
     : workers_(Workers::all(job)), task_(task), plan_(plan), schedule_(scheduleOf(task, plan)) {
   openData();
-  replica_ = std::make_unique<Replica>(task.model, ReplicaOptions{.seed = plan.seed,
-                                                                  .threads = job.threads(),
-                                                                  .bfloat16 =
-                                                                      plan.options.bfloat16});
+  replica_ =
+      std::make_unique<Replica>(task.model, ReplicaOptions{.seed = plan.seed,
+                                                           .threads = job.threads(),
+                                                           .bfloat16 = plan.options.bfloat16});
   // A directory that the run resumes from is locked before it is read.
   std::optional<checkpoint::Directory> directory;
   std::optional<checkpoint::Loaded> loaded;
@@ -146,8 +146,8 @@ void Session::makeExchange() {
   exchange_ = train::makeExchange(plan_.strategy, workers_, setup);
 }
 
-// The checkpoint's manifest was read by every process (run_plan.cc), so every host needs to have that.
-// Worker 0 reads the tensors, and the others get them from there.
+// The checkpoint's manifest was read by every process (run_plan.cc), so every host needs to have
+// that. Worker 0 reads the tensors, and the others get them from there.
 void Session::start(const std::optional<checkpoint::Loaded>& loaded) {
   if (plan_.resumeStep) {
     const std::string tensor = plan_.options.nanGuard ? replica_->firstNotFinite() : "";
@@ -259,7 +259,8 @@ bool Session::saveIsDue(std::int64_t before) const {
 
 // `alone`: the section goes on, so no line of progress is coming that shows the result.
 void Session::evaluateNow(bool alone) {
-  exchange_->refresh();  // A model may read more of a table than it looks up: lm's whole softmax does.
+  exchange_
+      ->refresh();  // A model may read more of a table than it looks up: lm's whole softmax does.
   tested_ = evaluateAll(*replica_, workers_, test_, plan_, exchange_->rows(),
                         /*alone=*/!plan_.pace.inStep);
   testedAt_ = step_;
@@ -408,14 +409,13 @@ void Session::train(double factor) {
     for (const auto& hook : task_.hooks) hook->beforeStep(step_, replica_->model());
   }
   const std::int64_t done = plan_.options.steps ? -1 : feed_->position().batch + 1;
-  const StepInput input{
-      .batch = feed_->batch(),
-      .samples = plan_.pace.ownMeans ? feed_->ownSamples() : feed_->samples(),
-      .allSamples = feed_->samples(),
-      .allSlices = workers_.map.slices(),
-      .factor = factor,
-      .stop = Interrupt::requested(),
-      .last = step_ + 1 >= total_};
+  const StepInput input{.batch = feed_->batch(),
+                        .samples = plan_.pace.ownMeans ? feed_->ownSamples() : feed_->samples(),
+                        .allSamples = feed_->samples(),
+                        .allSlices = workers_.map.slices(),
+                        .factor = factor,
+                        .stop = Interrupt::requested(),
+                        .last = step_ + 1 >= total_};
   // Where the others go on while this worker evaluates or saves, that is time of training.
   const double start = plan_.pace.inStep ? secondsSince(begin_) : summary_.seconds;
   const Outcome outcome =

@@ -83,8 +83,8 @@ class Session {
   std::shared_ptr<const Dataset> train_;
   std::shared_ptr<const Dataset> test_;  // Null: there is none.
   std::optional<data::Order> order_;
-  std::int64_t total_ = 0;          // Updates, in all.
-  std::int64_t sectionSteps_ = 0;   // Steps of a section, where training goes by steps.
+  std::int64_t total_ = 0;         // Updates, in all.
+  std::int64_t sectionSteps_ = 0;  // Steps of a section, where training goes by steps.
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Recorder> recorder_;
@@ -98,10 +98,10 @@ class Session {
   std::int64_t step_ = 0;   // and by now.
   SteadyClock::time_point begin_;
   bool inSection_ = false;
-  Mean mean_;                    // Of the section.
+  Mean mean_;  // Of the section.
   std::optional<Outcome> tested_;
-  std::int64_t testedAt_ = -1;   // The step that tested_ is of.
-  bool evaluationDue_ = false;   // As soon as all workers have the same parameters.
+  std::int64_t testedAt_ = -1;  // The step that tested_ is of.
+  bool evaluationDue_ = false;  // As soon as all workers have the same parameters.
   bool saveDue_ = false;
   Summary summary_;
 };

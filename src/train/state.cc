@@ -23,8 +23,7 @@ void saveState(checkpoint::Saver& saver, const checkpoint::Manifest& manifest,
   appendViews(parameters, replica.frozen());
   parameters.insert(parameters.end(), state.parameters.begin(), state.parameters.end());
   throwIfError(saver.start(
-      manifest,
-      {.parameters = parameters, .buffers = state.buffers, .optimizer = state.optimizer},
+      manifest, {.parameters = parameters, .buffers = state.buffers, .optimizer = state.optimizer},
       state.later));
 }
 

@@ -52,7 +52,7 @@ TEST(StrategyTest, TheDocsHaveTheTable) {
   const auto yes = [](bool value) { return value ? "yes" : "no"; };
   std::string rows;
   for (const StrategyTraits& traits : strategies()) {
-    const char* const workers = traits.workers == WorkerKind::kOnlyOne    ? "one"
+    const char* const workers = traits.workers == WorkerKind::kOnlyOne   ? "one"
                                 : traits.workers == WorkerKind::kThreads ? "threads"
                                                                          : "processes";
     rows += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", traits.name, traits.summary, workers,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 
 #include "checkpoint/source.h"
 #include "train/runs.h"
@@ -16,11 +17,18 @@ using ::testing::HasSubstr;
 
 class LocalSgdTest : public ::testing::Test {
  protected:
-  // Trains in a directory of its own, which it returns. Every batch has 48 samples, 12 a slice.
+  // Every batch has 48 samples, 12 a slice: all slices have the same weight.
+  static Words evenRun(const std::string& model, const std::string& directory, const Words& more) {
+    return joined({model, "--threads", "1", "--slices", "4", "--batch", "48", "--quiet",
+                   "--checkpoint-dir", directory, "--no-eval"},
+                  more);
+  }
+
+  // Trains in a directory of its own, which it returns.
   std::string train(const std::string& model, const Words& words) {
     const std::string directory = scratch_.at("run" + std::to_string(runs_++));
-    last_ = runProgram(joined(smallRun(model, directory, {"--batch", "48", "--no-eval"}), words));
-    EXPECT_EQ(last_.code, 0) << last_.err;
+    const Ended ended = runProgram(evenRun(model, directory, words));
+    EXPECT_EQ(ended.code, 0) << ended.err;
     return directory;
   }
 
@@ -34,7 +42,8 @@ class LocalSgdTest : public ::testing::Test {
       const auto& mine = *left->items()[i].tensor;
       if (mine.type != DataType::kFloat32 || mine.name.find('/') != std::string::npos) continue;
       const auto floats = [](std::span<const std::byte> bytes) {
-        return std::span(reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float));
+        return std::span(reinterpret_cast<const float*>(bytes.data()),
+                         bytes.size() / sizeof(float));
       };
       const auto x = floats(mine.bytes);
       const auto y = floats(right->items()[i].tensor->bytes);
@@ -51,7 +60,6 @@ class LocalSgdTest : public ::testing::Test {
 
   const Scratch scratch_;
   int runs_ = 0;
-  Ended last_;
 };
 
 const Words kSgd = {"--optimizer", "sgd", "--lr", "0.05"};
@@ -74,9 +82,10 @@ TEST_F(LocalSgdTest, AveragingEveryStepIsAllreduceUpToRounding) {
 // Two runs have the same bits, and with a worker that has two of the four slices too.
 TEST_F(LocalSgdTest, RunsRepeat) {
   for (const std::string workers : {"2", "3"}) {
-    const Words words = {"--steps", "10",       "--strategy",       "local-sgd", "--every", "4",
-                         "--np",    workers,    "--outer-lr",       "0.7",       "--outer-momentum",
-                         "0.9",     "--save-every", "4", "--keep", "all"};
+    const Words words = {
+        "--steps",      "10",    "--strategy", "local-sgd", "--every",          "4",
+        "--np",         workers, "--outer-lr", "0.7",       "--outer-momentum", "0.9",
+        "--save-every", "4",     "--keep",     "all"};
     const std::string once = train("conv", words);
     const std::string again = train("conv", words);
     // Steps 4 and 8 are averages; the last step is one, wherever it falls.
@@ -92,25 +101,36 @@ TEST_F(LocalSgdTest, SavesWaitForAnAverage) {
   EXPECT_THAT(stepsIn(run), ElementsAre(0, 4, 8, 9));
 }
 
-// With one worker and plain SGD nothing is lost in a checkpoint, the outer optimizer's state
-// included.
+// Plain SGD has no state that only one worker has: a resumed run repeats the straight one, with the
+// outer optimizer's momentum.
 TEST_F(LocalSgdTest, ResumesWithTheOuterMomentum) {
   const Words words = joined(kSgd, {"--strategy", "local-sgd", "--every", "3", "--np", "2",
                                     "--outer-lr", "0.7", "--outer-momentum", "0.9"});
   const std::string straight = train("table", joined(words, {"--steps", "12"}));
   const std::string resumed = train("table", joined(words, {"--steps", "6"}));
-  const Ended ended = runProgram(joined(
-      smallRun("table", resumed, {"--batch", "48", "--no-eval", "--steps", "12", "--resume"}),
-      words));
+  const Ended ended =
+      runProgram(evenRun("table", resumed, joined(words, {"--steps", "12", "--resume"})));
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(differencesAt(straight, resumed, 12), "");
 }
 
-TEST_F(LocalSgdTest, EvaluatesAndTrainsWithTorchOptimizers) {
-  const std::string directory = scratch_.at("evaluated");
+// An epoch has 13 batches, of which the last one leaves slices without samples. Its evaluation
+// waits for the average after step 15.
+TEST_F(LocalSgdTest, EvaluationsWaitForAnAverage) {
+  const std::string json = scratch_.at("steps.json");
   const Ended ended = runProgram(smallRun(
-      "mlp", directory, {"--epochs", "2", "--strategy", "local-sgd", "--every", "5", "--np", "2"}));
+      "mlp", scratch_.at("evaluated"),
+      {"--epochs", "2", "--strategy", "local-sgd", "--every", "5", "--np", "2", "--json", json}));
   EXPECT_EQ(ended.code, 0) << ended.err;
+  std::vector<int> evaluated;
+  std::ifstream file(json);
+  int step = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.find("\"total\"") != std::string::npos) break;
+    ++step;
+    if (line.find("val_loss") != std::string::npos) evaluated.push_back(step);
+  }
+  EXPECT_THAT(evaluated, ElementsAre(15, 26));
 }
 
 TEST_F(LocalSgdTest, BadOptionsAreRefusedInOneLine) {

@@ -199,7 +199,8 @@ TEST(ReducerTest, RowsThatNobodyHasAreNoGradient) {
     runWorkers(2, 2, [&](Job& job) {
       const torch::Tensor table = torch::zeros({5, 2}).set_requires_grad(true);
       const torch::Tensor other = parameter({1});
-      Reducer reducer(Workers::all(job), {{"table", table, Reducer::Kind::kGradient, true, whole}, {"other", other}},
+      Reducer reducer(Workers::all(job),
+                      {{"table", table, Reducer::Kind::kGradient, true, whole}, {"other", other}},
                       Reducer::Options());
       runStep(job, reducer, [&](int) { return other.sum(); });
       EXPECT_FALSE(reducer.sum(0).defined());
@@ -211,7 +212,8 @@ TEST(ReducerTest, RowsThatNobodyHasAreNoGradient) {
 TEST(ReducerTest, AWholeGradientWhereRowsWereSaidIsRefusedByName) {
   runWorkers(1, 1, [](Job& job) {
     const torch::Tensor table = torch::ones({5, 2}).set_requires_grad(true);
-    Reducer reducer(Workers::all(job), {{"table.weight", table, Reducer::Kind::kGradient, true}}, Reducer::Options());
+    Reducer reducer(Workers::all(job), {{"table.weight", table, Reducer::Kind::kGradient, true}},
+                    Reducer::Options());
     EXPECT_THAT(refusal([&] { runStep(job, reducer, [&](int) { return table.sum(); }); }),
                 AllOf(HasSubstr("\"table.weight\""), HasSubstr("sparse")));
   });

@@ -95,8 +95,8 @@ StepResult AllreduceExchange::finishSums(const StepEnd& end) {
   return result;
 }
 
-// A buffer that no slice changed has no sum and keeps its bits: a weighted mean of equal values might
-// not.
+// A buffer that no slice changed has no sum and keeps its bits: a weighted mean of equal values
+// might not.
 void AllreduceExchange::finishBuffers() {
   const torch::NoGradGuard noGrad;
   for (std::size_t i = 0; i < buffers_.size(); ++i) {

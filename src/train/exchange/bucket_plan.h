@@ -39,6 +39,6 @@ struct BucketPlans {
 // Fills buckets of about `bytes` with the tensors in `order` (a permutation of their numbers): the
 // order in which they become ready, so that early buckets can leave early. A tensor is never cut.
 BucketPlans planBuckets(std::span<const Extent> entries, std::span<const int> order,
-                                    std::size_t bytes);
+                        std::size_t bytes);
 
 }  // namespace colla::train

@@ -7,8 +7,8 @@
 // parameters in place.
 // Gradients, buffers and numbers of a step travel together.
 //
-// One file per strategy implements this; makeExchange() picks one. Not thread safe: one per worker, and
-// every worker makes the same calls. Errors are thrown as colla::Error.
+// One file per strategy implements this; makeExchange() picks one. Not thread safe: one per worker,
+// and every worker makes the same calls. Errors are thrown as colla::Error.
 #pragma once
 
 #include <torch/torch.h>
@@ -44,12 +44,12 @@ struct Pace {
 
 // What a worker says at the end of its slices.
 struct StepEnd {
-  double share = 0;           // Of the global batch's samples.
-  std::int64_t samples = 0;   // This worker's.
-  std::int64_t batch = 0;     // All workers' samples of this step.
-  double factor = 1;          // Of the learning rate.
-  bool empty = false;         // It had no slices to run, while others may have.
-  bool last = false;          // No step follows.
+  double share = 0;          // Of the global batch's samples.
+  std::int64_t samples = 0;  // This worker's.
+  std::int64_t batch = 0;    // All workers' samples of this step.
+  double factor = 1;         // Of the learning rate.
+  bool empty = false;        // It had no slices to run, while others may have.
+  bool last = false;         // No step follows.
 };
 
 // What came of a step.
@@ -69,7 +69,8 @@ struct ExchangeState {
   checkpoint::Saver::More later = nullptr;  // More, to be read while the training goes on.
 };
 
-// What a save of `step` ends with instead of a checkpoint when a tensor with this name is not finite.
+// What a save of `step` ends with instead of a checkpoint when a tensor with this name is not
+// finite.
 using Refusal = std::function<Status(std::int64_t step, const std::string& tensor)>;
 
 class Exchange {
@@ -117,9 +118,10 @@ class Exchange {
 
 // What an exchange is made of. Every worker has the same values in all tensors.
 struct ExchangeSetup {
-  std::vector<Parameter> parameters;  // That need gradients, in the model's order.
+  std::vector<Parameter> parameters;   // That need gradients, in the model's order.
   std::vector<std::string> rowSparse;  // Names of those whose gradients have few rows,
-  std::vector<std::string> travelDense = {};  // and of those of them that travel whole all the same.
+  std::vector<std::string> travelDense =
+      {};  // and of those of them that travel whole all the same.
   std::vector<Parameter> buffers;
   std::size_t numbers = 0;  // Summed in float64 beside them: loss, metrics.
   Optimizer optimizer;
@@ -132,7 +134,8 @@ struct ExchangeSetup {
   bool chooseRoutes = false;  // hybrid: tables may go by allreduce (train/exchange/table_routes.h).
   LocalSgdOptions local = {};
   // Rows of each table that this worker's first batch reads, for what depends on that.
-  std::function<std::vector<std::vector<std::int64_t>>(std::span<const Parameter> tables)> look = {};
+  std::function<std::vector<std::vector<std::int64_t>>(std::span<const Parameter> tables)> look =
+      {};
 };
 
 Pace paceOf(Strategy strategy, const std::optional<ps::PolicyOptions>& policy);

@@ -42,8 +42,7 @@ HybridExchange::HybridExchange(const Workers& workers, const ExchangeSetup& setu
     : clips_(setup.clipNorm > 0) {
   std::vector<Parameter> tables;
   for (const Parameter& parameter : setup.parameters) {
-    const bool sparse =
-        std::ranges::find(setup.rowSparse, parameter.name) != setup.rowSparse.end();
+    const bool sparse = std::ranges::find(setup.rowSparse, parameter.name) != setup.rowSparse.end();
     if (sparse) tables.push_back(parameter);
   }
   if (tables.empty()) {
@@ -81,13 +80,13 @@ HybridExchange::HybridExchange(const Workers& workers, const ExchangeSetup& setu
     if (routes[number] == TableRoute::kWhole) dense.travelDense.push_back(parameter.name);
   }
   const int partitions = partitionsFor(workers, setup, served.tables, servedRows);
-  tables_ = std::make_unique<ServerLink>(
-      workers, std::move(served),
-      ServerPlan{.optimizer = optimizerForServers(setup.optimizer),
-                 .clipNorm = setup.clipNorm,
-                 .policy = *setup.policy,
-                 .partitions = partitions,
-                 .oneSlicePerBackward = setup.oneSlicePerBackward});
+  tables_ =
+      std::make_unique<ServerLink>(workers, std::move(served),
+                                   ServerPlan{.optimizer = optimizerForServers(setup.optimizer),
+                                              .clipNorm = setup.clipNorm,
+                                              .policy = *setup.policy,
+                                              .partitions = partitions,
+                                              .oneSlicePerBackward = setup.oneSlicePerBackward});
   dense_ = std::make_unique<AllreduceExchange>(workers, dense);
 }
 

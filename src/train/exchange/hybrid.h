@@ -1,5 +1,5 @@
-// hybrid: tables with sparse gradients live on servers, allreduce sums everything else. A composition
-// of the two: clipping alone needs both, because the global norm is over all gradients.
+// hybrid: tables with sparse gradients live on servers, allreduce sums everything else. A
+// composition of the two: clipping alone needs both, because the global norm is over all gradients.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
-// Between two averages a worker is an allreduce of one: its slices' gradients are summed, and it updates
-// its own parameters. Its optimizer's state (Adam's moments) stays its own and is never averaged. A
-// checkpoint holds worker 0's, which a resumed run gives to every worker.
+// Between two averages a worker is an allreduce of one: its slices' gradients are summed, and it
+// updates its own parameters. Its optimizer's state (Adam's moments) stays its own and is never
+// averaged. A checkpoint holds worker 0's, which a resumed run gives to every worker.
 #include "train/exchange/local_sgd.h"
 
 #include "colla/error.h"

@@ -1,6 +1,6 @@
 // local-sgd: every worker makes `every` steps by itself, on its own slices; then all average their
-// parameters (train/exchange/parameter_average.h). Far fewer bytes travel, and the weights differ from
-// those of the other strategies.
+// parameters (train/exchange/parameter_average.h). Far fewer bytes travel, and the weights differ
+// from those of the other strategies.
 #pragma once
 
 #include <memory>

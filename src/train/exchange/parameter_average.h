@@ -1,10 +1,10 @@
-// Averages the parameters of workers that train by themselves, in the canonical order, and moves all
-// workers to the same point: local SGD and, with an outer optimizer, DiLoCo.
+// Averages the parameters of workers that train by themselves, in the canonical order, and moves
+// all workers to the same point: local SGD and, with an outer optimizer, DiLoCo.
 //
-// What travels is how far each worker has moved since the last average. With d the mean of that over
-// slices, the new parameters are the old common ones moved by SGD with Nesterov momentum along -d. At
-// rate 1 and without momentum they are the mean of the workers' parameters. Of a table only the rows
-// travel that touch() was called for; the others stay as they are.
+// What travels is how far each worker has moved since the last average. With d the mean of that
+// over slices, the new parameters are the old common ones moved by SGD with Nesterov momentum along
+// -d. At rate 1 and without momentum they are the mean of the workers' parameters. Of a table only
+// the rows travel that touch() was called for; the others stay as they are.
 //
 // Floating-point buffers become their mean; others become those of the worker that has slice 0.
 //
@@ -50,8 +50,8 @@ class ParameterAverage {
   struct Moved {
     Parameter parameter;
     bool table = false;
-    torch::Tensor common;    // The parameter as it was after the last average,
-    torch::Tensor momentum;  // and the outer optimizer's; undefined without.
+    torch::Tensor common;                  // The parameter as it was after the last average,
+    torch::Tensor momentum;                // and the outer optimizer's; undefined without.
     std::vector<torch::Tensor> rows = {};  // Of a table: touched since then.
   };
 

@@ -1,15 +1,17 @@
 // Sums tensors over the slices of a step and over all workers, while backward still runs.
 //
-// Every entry is a tensor that each slice gives one value for: a parameter gives its gradient, which
-// hooks take the moment autograd has it; everything else (BatchNorm's statistics, the loss) is
-// handed over with add(). A value is folded, in one pass from where it was computed, into a bucket
-// that the workers of this host share. A bucket whose last slice is in leaves at once, on the group's
-// progress thread. What is left at the end of the step travels together, on the caller's own thread.
+// Every entry is a tensor that each slice gives one value for: a parameter gives its gradient,
+// which hooks take the moment autograd has it; everything else (BatchNorm's statistics, the loss)
+// is handed over with add(). A value is folded, in one pass from where it was computed, into a
+// bucket that the workers of this host share. A bucket whose last slice is in leaves at once, on
+// the group's progress thread. What is left at the end of the step travels together, on the
+// caller's own thread.
 //
 // A parameter whose gradients have few rows has no place in a bucket: its rows alone are kept, and
-// exchanged at the end of the step (train/exchange/row_sums.h). Where nearly all rows have gradients
-// that is more than the whole matrix: then the matrix travels dense, in a bucket, beside a number
-// for each row that says whether it has a gradient. The sum has the same rows, and bits, either way.
+// exchanged at the end of the step (train/exchange/row_sums.h). Where nearly all rows have
+// gradients that is more than the whole matrix: then the matrix travels dense, in a bucket, beside
+// a number for each row that says whether it has a gradient. The sum has the same rows, and bits,
+// either way.
 //
 // The order in which entries become ready is learned on rank 0 in the first step; the buckets
 // follow it from its end on. Sums are canonical (colla/slices.h), so no bit depends on any of this.
@@ -82,7 +84,6 @@ class Reducer {
   // After finish(): the sum; undefined when no slice had a value that counts.
   const torch::Tensor& sum(int entry) const { return sums_[entry]; }
 
-
  private:
   struct SharedBucket;
 
@@ -101,12 +102,13 @@ class Reducer {
 
   const Workers workers_;
   const SliceRange range_;
-  const std::vector<Entry> entries_;  // The caller's, then one of row presence for each dense matrix.
-  std::vector<int> presence_;         // By entry: number of its row presence; -1: none.
+  const std::vector<Entry>
+      entries_;                // The caller's, then one of row presence for each dense matrix.
+  std::vector<int> presence_;  // By entry: number of its row presence; -1: none.
   const Options options_;
   std::vector<Extent> extents_;
   std::vector<std::unique_ptr<SharedBucket>> buckets_;
-  std::size_t tail_ = 0;  // The last buckets, which travel together.
+  std::size_t tail_ = 0;                     // The last buckets, which travel together.
   std::vector<std::pair<int, int>> places_;  // Bucket and member of each entry.
   std::vector<torch::Tensor> views_;         // The memory of the sums.
   std::vector<int> matrices_;                // Number of each entry in rows_; -1: in a bucket.

@@ -169,8 +169,7 @@ void ServerLink::take(int entry, const torch::Tensor& gradient) {
   if (seen_[entry]) {
     refuse("got two gradients in one slice: add up the losses and call backward() once");
   }
-  const torch::Tensor share =
-      oneSlicePerBackward_ ? gradient / workers_.map.slices() : gradient;
+  const torch::Tensor share = oneSlicePerBackward_ ? gradient / workers_.map.slices() : gradient;
   if (entry >= firstTable()) return takeRows(entry - firstTable(), share);
   const torch::Tensor dense = (share.is_sparse() ? share.to_dense() : share).contiguous();
   if (dense.sizes() != torch::IntArrayRef(e.shape) || dataTypeOf(dense, e.name) != e.type) {

@@ -22,8 +22,8 @@
 #include "collective/partial_sums.h"
 #include "ps/client.h"
 #include "train/exchange/gradient_hooks.h"
-#include "train/exchange/row_sums.h"
 #include "train/exchange/parameter.h"
+#include "train/exchange/row_sums.h"
 #include "train/exchange/workers.h"
 #include "train/row_lookup.h"
 

@@ -56,7 +56,8 @@ int partitionsFor(const Workers& workers, const ExchangeSetup& setup,
 ExchangeState snapshotOf(ServerLink& link, const Refusal& refusal) {
   ExchangeState state;
   state.step = link.takeSnapshot();
-  state.later = [&link, refusal, step = state.step, copy = std::make_shared<std::shared_ptr<const ServerLink::Copy>>()]()
+  state.later = [&link, refusal, step = state.step,
+                 copy = std::make_shared<std::shared_ptr<const ServerLink::Copy>>()]()
       -> Result<checkpoint::Contents> {
     COLLA_TRY_ASSIGN(*copy, link.readSnapshot());
     const auto* const bad = refusal ? firstNotFinite((*copy)->parameters) : nullptr;
@@ -87,15 +88,14 @@ ServerExchange::ServerExchange(const Workers& workers, const ExchangeSetup& setu
   for (int number = 0; const int parameter : served.orders) numberOf_[parameter] = number++;
   served.buffers = setup.buffers;
   served.numbers = setup.numbers;
-  const ServerPlan plan{
-      .optimizer = optimizerForServers(setup.optimizer),
-      .clipNorm = setup.clipNorm,
-      .policy = *setup.policy,
-      .partitions = partitionsFor(
-          workers, setup, served.tables,
-          setup.partitions == kAutoPartitions ? setup.look(served.tables)
-                                              : std::vector<std::vector<std::int64_t>>()),
-      .oneSlicePerBackward = setup.oneSlicePerBackward};
+  const ServerPlan plan{.optimizer = optimizerForServers(setup.optimizer),
+                        .clipNorm = setup.clipNorm,
+                        .policy = *setup.policy,
+                        .partitions = partitionsFor(workers, setup, served.tables,
+                                                    setup.partitions == kAutoPartitions
+                                                        ? setup.look(served.tables)
+                                                        : std::vector<std::vector<std::int64_t>>()),
+                        .oneSlicePerBackward = setup.oneSlicePerBackward};
   link_ = std::make_unique<ServerLink>(workers, std::move(served), plan);
 }
 

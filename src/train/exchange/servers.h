@@ -35,7 +35,7 @@ class ServerExchange final : public Exchange {
   void leave() override { link_->leave(); }
 
  private:
-  const bool together_;  // An update is made of all workers' gradients of a step.
+  const bool together_;        // An update is made of all workers' gradients of a step.
   std::vector<int> numberOf_;  // By parameter: the link's number.
   std::unique_ptr<ServerLink> link_;
   bool stop_ = false;

@@ -43,9 +43,9 @@ class RuleUpdater final : public Updater {
     }
     std::optional<CommonTensors> memory;
     if (common_ != nullptr) memory.emplace(*job, room * (1 + rule_.slots().size()));
-    const collective::Range share = common_ == nullptr
-                                        ? collective::Range{0, room}
-                                        : collective::chunkOf(room, common_->size(), common_->rank());
+    const collective::Range share =
+        common_ == nullptr ? collective::Range{0, room}
+                           : collective::chunkOf(room, common_->size(), common_->rank());
     std::size_t at = 0;
     for (const Parameter& parameter : parameters_) {
       State& state = states_.emplace_back();

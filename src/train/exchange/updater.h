@@ -41,8 +41,8 @@ double clipFactorOf(std::span<const torch::Tensor> gradients, double maxNorm);
 // Of one gradient: of a sparse one row by row, so that it is the same whoever holds which rows.
 double squaresOf(const torch::Tensor& gradient);
 
-// `common`: workers whose hosts are to have parameters and optimizer state once each, if that can be;
-// from then on the first worker of a host alone may write to the parameters. Must outlive the
+// `common`: workers whose hosts are to have parameters and optimizer state once each, if that can
+// be; from then on the first worker of a host alone may write to the parameters. Must outlive the
 // updater.
 std::unique_ptr<Updater> makeUpdater(const Optimizer& optimizer, std::vector<Parameter> parameters,
                                      const Workers* common = nullptr);

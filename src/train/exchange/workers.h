@@ -1,5 +1,5 @@
-// The workers that exchange with each other: a group, the slices that each of them runs, and the job
-// whose memory and servers they use.
+// The workers that exchange with each other: a group, the slices that each of them runs, and the
+// job whose memory and servers they use.
 //
 // A value, made from an epoch of the job: a training that goes on with different workers gets a new
 // one. The groups live as long as the epoch, which must outlive it.
