@@ -14,12 +14,18 @@
 // worker with several slices calls backward() once for each of them before step(): gradient
 // accumulation, with the same bits for every number of workers.
 //
+// options.strategy chooses a different way to agree, with the same objects that the Trainer uses.
+// Under one with servers, a process whose job.role() is kServer calls serve(job) (colla/server.h)
+// instead.
+//
 // Errors are thrown as colla::Error. Not thread safe; all workers take the same steps.
 #pragma once
 
 #include <torch/torch.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "colla/error.h"
 #include "colla/job.h"
@@ -29,6 +35,11 @@ namespace colla {
 
 struct DistributedOptions {
   double clipNorm = 0;  // Limit of the averaged gradients' global norm; 0: none.
+  Strategy strategy = Strategy::kAllreduce;
+  ServerOptions servers = {};
+  LocalSgdOptions localSgd = {};
+  // Names of parameters whose gradients are sparse: tables, for hybrid.
+  std::vector<std::string> rowSparse = {};
 };
 
 class DistributedOptimizer {
@@ -42,12 +53,13 @@ class DistributedOptimizer {
 
   // The slices that this worker runs: one backward() for each of them, in this order.
   SliceRange slices() const;
-  // Waits for the averages, which are then in the parameters' .grad, and updates the parameters
-  // with `factor` times the learning rate.
+  // Returns with the next parameters in place, made with `factor` times the learning rate. Where
+  // this worker updates them itself, the averaged gradients are then in their .grad.
   void step(double factor = 1);
   // As torch::optim has it; not needed for step().
   void zeroGrad();
-  // Rank 0's state replaces everybody's, as after it has loaded a checkpoint.
+  // Rank 0's state replaces that of every rank, as after it has loaded a checkpoint. Servers have
+  // but one: then nothing happens.
   void broadcastState();
 
  private:

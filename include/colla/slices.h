@@ -30,8 +30,8 @@ namespace collective {
 class SumTree;
 }
 
-// Immutable, and a plan as well: it holds the tree of its sums, made once, so that a collective over
-// it prepares nothing.
+// Immutable, and a plan as well: it holds the tree of its sums, made once, so that a collective
+// over it prepares nothing.
 class SliceMap {
  public:
   // No worker has more than slices / workers, rounded up; within that, few partial sums.

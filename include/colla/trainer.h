@@ -10,8 +10,8 @@
 //   }
 //
 // ./my-net --strategy allreduce --np 2 then starts its own workers. For a given seed, number of
-// slices and threads, the parameters, buffers and optimizer state after every step are the same
-// in every bit under every strategy, for every number of workers.
+// slices and threads, the parameters, buffers and optimizer state after every step are the same in
+// every bit for every number of workers, under every strategy that promises it (colla/strategy.h).
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,7 @@
 #include "colla/optimizer.h"
 #include "colla/schedule.h"
 #include "colla/status.h"
+#include "colla/strategy.h"
 
 namespace colla {
 
@@ -37,23 +38,6 @@ struct TorchOptimizer {
 };
 using Optimizer = std::variant<OptimizerOptions, TorchOptimizer>;
 
-// How the workers agree.
-enum class Strategy : std::uint8_t {
-  kSingle,     // One process runs all slices in turn.
-  kMirrored,   // One thread per replica in one process.
-  kAllreduce,  // One process per worker.
-  // The same, and servers that hold the parameters:
-  kPsSync,   // A step is everybody's, or (with backup workers) that of the first ones.
-  kPsAsync,  // Gradients are applied as they come.
-  kPsSsp,    // The same, but nobody gets too far ahead of the slowest.
-  kHybrid,   // Tables of rows on servers, everything else by allreduce.
-};
-std::string_view toString(Strategy strategy);
-Result<Strategy> parseStrategy(std::string_view text);
-
-// Whether it needs servers beside the workers.
-bool hasServers(Strategy strategy);
-
 // For the strategies with servers.
 struct ServerOptions {
   static constexpr int kAutoBackup = -1;
@@ -63,6 +47,14 @@ struct ServerOptions {
   std::optional<std::int64_t> maxStaleness;  // ps-async: older gradients are refused.
   std::int64_t staleness = 0;                // ps-ssp: steps that a worker may be ahead.
   int partitions = 0;                        // Of each table; 0: one per server.
+};
+
+// For local-sgd.
+struct LocalSgdOptions {
+  std::int64_t every = 8;    // Steps that a worker makes by itself between two averages.
+  double outerRate = 1;      // Of the outer optimizer, SGD on the difference that a round made;
+  double outerMomentum = 0;  // with Nesterov momentum it is DiLoCo. 1 and 0: the plain average.
+  friend bool operator==(const LocalSgdOptions&, const LocalSgdOptions&) = default;
 };
 
 // Sums of one step, or means over several: the same on every worker.
@@ -112,6 +104,7 @@ struct TrainOptions {
   std::optional<std::int64_t> steps;  // Instead of epochs: updates in all.
   bool shuffle = true;
   ServerOptions servers;
+  LocalSgdOptions localSgd;
   bool sparseAsDense = false;  // Gradients of rows are treated as whole ones.
 
   std::optional<Schedule> schedule;    // Nothing: the task's.

@@ -72,7 +72,7 @@ OptimizerOptions optimizerFor(TrainData data, double rate) {
 
 struct ReplicaTrainee::Training {
   Training(Job& job, const MakeModel& model, const OptimizerOptions& optimizer,
-           const std::optional<ps::PolicyOptions>& policy,
+           const Array& weights, const std::optional<ps::PolicyOptions>& policy,
            const std::shared_ptr<const Dataset>& data, std::int64_t batch, int slices, int slice)
       : order(valueOrThrow(data::Order::create({.samples = data->size(),
                                                 .batch = batch,
@@ -80,9 +80,20 @@ struct ReplicaTrainee::Training {
                                                 .seed = 1,
                                                 .shuffle = false}))),
         // A job of one worker knows no other slices than its own.
+        workers{job, job.world(), valueOrThrow(SliceMap::even(job.size(), job.size()))},
         samples(batch * job.size() / slices),
-        replica(job, valueOrThrow(SliceMap::even(job.size(), job.size())), model, optimizer,
-                {.policy = policy}) {
+        replica(model, {.threads = job.threads()}) {
+    setWeights(replica.parameters(), weights);
+    train::ExchangeSetup setup;
+    setup.parameters = replica.parameters();
+    setup.rowSparse = replica.model().rowSparse();
+    setup.buffers = replica.buffers();
+    setup.numbers = replica.numbers();
+    setup.optimizer = optimizer;
+    setup.policy = policy;
+    exchange =
+        train::makeExchange(policy ? Strategy::kPsSync : Strategy::kAllreduce, workers, setup);
+    exchange->start(0, std::nullopt);
     data::LoaderOptions loading;
     loading.slices = {slice, slice + 1};
     loader = valueOrThrow(data::Loader::create(data, order, loading));
@@ -92,13 +103,21 @@ struct ReplicaTrainee::Training {
   // The loss of the last step.
   double train(long steps) {
     double loss = 0;
-    for (long i = 0; i < steps; ++i) loss = replica.step(step++, samples, next, 1, false).loss;
+    for (long i = 0; i < steps; ++i) {
+      const train::StepInput input{.batch = step++,
+                                   .samples = samples,
+                                   .allSamples = samples,
+                                   .allSlices = workers.map.slices()};
+      loss = replica.step(*exchange, workers.slices(), input, next).loss;
+    }
     return loss;
   }
 
   const data::Order order;
+  const train::Workers workers;
   const std::int64_t samples;
   train::Replica replica;
+  std::unique_ptr<train::Exchange> exchange;
   std::unique_ptr<data::Loader> loader;
   train::Replica::NextBatch next;
   std::int64_t step = 0;
@@ -130,15 +149,12 @@ Status ReplicaTrainee::prepare(const TrainPoint& point) {
 
 std::unique_ptr<ReplicaTrainee::Training> ReplicaTrainee::begin(std::int64_t batch, int slices,
                                                                 int slice) {
-  auto training =
-      std::make_unique<Training>(job_, model_, optimizer_, policy_, data_, batch, slices, slice);
-  setWeights(training->replica.parameters(), weights_);
-  training->replica.start(0, {});
-  return training;
+  return std::make_unique<Training>(job_, model_, optimizer_, weights_, policy_, data_, batch,
+                                    slices, slice);
 }
 
 void ReplicaTrainee::end(std::unique_ptr<Training>& training) {
-  if (training && training->replica.servers() != nullptr) training->replica.servers()->leave();
+  if (training) training->exchange->leave();
   training.reset();
 }
 

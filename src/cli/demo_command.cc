@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -15,6 +14,7 @@
 #include "checkpoint/compare.h"
 #include "checkpoint/source.h"
 #include "child_runner.h"
+#include "colla/strategy.h"
 #include "commands.h"
 
 namespace colla::cli {
@@ -23,18 +23,13 @@ namespace {
 constexpr char kDemo[] = "colla demo";
 constexpr int kExitFailure = 1;
 
-struct Way {
-  std::string_view strategy;
-  int workers;
-  bool exact = true;  // It promises the same bits.
-};
-// Hybrid is for models with tables, which the demo's has not.
-constexpr std::array kWays = {Way{"single", 1},  Way{"mirrored", 2}, Way{"allreduce", 2},
-                              Way{"ps-sync", 2}, Way{"ps-ssp", 2},   Way{"ps-async", 2, false}};
+int workersOf(const StrategyTraits& strategy) {
+  return strategy.workers == WorkerKind::kOnlyOne ? 1 : 2;
+}
 
-// What a way brought.
+// What a strategy brought.
 struct Row {
-  Way way;
+  const StrategyTraits* strategy;
   double seconds = 0;
   double rate = 0;
   double accuracy = 0;
@@ -70,12 +65,13 @@ void printTable(const std::vector<Row>& rows) {
   fmt::print("\n{:10} {:>7} {:>8} {:>10} {:>9}  {}\n", "strategy", "workers", "seconds",
              "samples/s", "accuracy", "weights and optimizer state");
   for (const Row& row : rows) {
-    fmt::print("{:10} {:>7} {:>8.2f} {:>10.0f} {:>9.4f}  {}\n", row.way.strategy, row.way.workers,
+    const StrategyTraits& strategy = *row.strategy;
+    fmt::print("{:10} {:>7} {:>8.2f} {:>10.0f} {:>9.4f}  {}\n", strategy.name, workersOf(strategy),
                row.seconds, row.rate, row.accuracy,
-               !row.way.exact ? "others: it applies gradients as they come"
-               : !row.equal   ? "(the others are compared with these)"
-               : *row.equal   ? "equal, every bit"
-                              : "DIFFERENT");
+               !strategy.sameBits ? fmt::format("different: {}", strategy.difference)
+               : !row.equal       ? "(the others are compared with these)"
+               : *row.equal       ? "equal, every bit"
+                                  : "DIFFERENT");
   }
 }
 
@@ -107,34 +103,38 @@ int demoCommand(const Arguments& arguments) {
     return kExitFailure;
   }
   std::vector<Row> rows;
-  for (const Way& way : kWays) {
+  for (const StrategyTraits& strategy : strategies()) {
+    if (strategy.tables) continue;  // The demo's model has none.
+    const std::string name(strategy.name);
+    const int workers = workersOf(strategy);
     const std::vector<std::string> shown = {"train",      model,
                                             "--data",     data,
                                             "--epochs",   std::to_string(epochs),
                                             "--slices",   "2",
                                             "--threads",  "1",
                                             "--seed",     "1",
-                                            "--strategy", std::string(way.strategy),
-                                            "--np",       std::to_string(way.workers)};
-    fmt::print("{}{}, {}: colla {}\n", rows.empty() ? "" : "\n", way.strategy,
-               workersText(way.workers), fmt::join(shown, " "));
+                                            "--strategy", name,
+                                            "--np",       std::to_string(workers)};
+    fmt::print("{}{}, {}: colla {}\n", rows.empty() ? "" : "\n", name, workersText(workers),
+               fmt::join(shown, " "));
     std::vector<std::string> command = shown;
-    const std::string directory = scratch->path(std::string(way.strategy));
+    const std::string directory = scratch->path(name);
     const std::string json = directory + ".json";
     command.insert(command.end(), {"--checkpoint-dir", directory, "--json", json, "--log", "warn"});
     const auto exitCode = runner.run(command);
     if (runner.received() != 0) return kSignalled + runner.received();
-    Row row{.way = way, .equal = {}};
+    Row row{.strategy = &strategy, .equal = {}};
     Status status = exitCode.status();
     if (status.ok() && *exitCode != 0) return *exitCode;  // It has said why.
     if (status.ok()) status = readTotals(json, row);
-    if (status.ok() && !rows.empty() && way.exact) {
-      const auto equal = sameBits(scratch->path(std::string(kWays.front().strategy)), directory);
+    if (status.ok() && !rows.empty() && strategy.sameBits) {
+      const auto equal =
+          sameBits(scratch->path(std::string(rows.front().strategy->name)), directory);
       status = equal.status();
       if (equal.ok()) row.equal = *equal;
     }
     if (!status.ok()) {
-      fmt::print(stderr, "{}: {}: {}\n", kDemo, way.strategy, status.message());
+      fmt::print(stderr, "{}: {}: {}\n", kDemo, name, status.message());
       return kExitFailure;
     }
     rows.push_back(row);

@@ -53,7 +53,9 @@ int evalCommand(const Arguments& arguments) {
   app.add_option("--checkpoint-dir,--run-dir", options.directory,
                  "directory of the run; the newest checkpoint, or that of @STEP")
       ->required();
-  app.add_option("--strategy", strategy, "single, mirrored or allreduce");
+  app.add_option("--strategy", strategy, strategyNames([](const StrategyTraits& traits) {
+                   return !traits.servers && traits.sameBits;
+                 }));
   app.add_option("-n,--np", options.workers, "workers; also -np N");
   app.add_option("--batch,--batch-size", options.batch, "samples at once, over all workers");
   app.add_flag("--json", asJson, "print JSON");

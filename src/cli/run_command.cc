@@ -1,12 +1,11 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "base/command_line.h"
 #include "base/config.h"
+#include "colla/strategy.h"
 #include "commands.h"
 #include "launch/run.h"
 
@@ -15,10 +14,8 @@ namespace {
 
 constexpr char kRun[] = "colla run";
 
-// Those that a launched job can have; the ones with servers.
-constexpr std::array<std::string_view, 5> kStrategies = {"allreduce", "ps-sync", "ps-async",
-                                                         "ps-ssp", "hybrid"};
-constexpr std::string_view kWithoutServers = kStrategies[0];
+// Strategies whose workers are processes, which a launcher can start.
+bool hasProcesses(const StrategyTraits& traits) { return traits.workers == WorkerKind::kProcesses; }
 
 constexpr double kLongest = 10.0 * 365 * 86400;
 
@@ -55,10 +52,12 @@ int runCommand(const Arguments& arguments) {
   app.add_option("-n,--np", options.workers, "workers; also -np N")->required();
   auto* serversOption = app.add_option("--ps", options.servers, "parameter servers");
   std::string strategy;
-  app.add_option("--strategy", strategy,
-                 fmt::format("how a program that does not say agrees on its parameters: {}; those "
-                             "but {} have a server if --ps does not say how many",
-                             fmt::join(kStrategies, ", "), kWithoutServers));
+  app.add_option(
+      "--strategy", strategy,
+      fmt::format("how the workers of a program that does not say agree: {}; {} get one "
+                  "server if --ps does not say how many",
+                  strategyNames(hasProcesses),
+                  strategyNames([](const StrategyTraits& each) { return each.servers; })));
   app.add_option(
       "--spare-workers", options.spareWorkers,
       "go on when workers fail, up to so many, other than worker 0 (0); the program must "
@@ -85,11 +84,12 @@ int runCommand(const Arguments& arguments) {
     options.environment.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
   }
   if (!strategy.empty()) {
-    if (std::ranges::find(kStrategies, strategy) == kStrategies.end()) {
+    const auto parsed = parseStrategy(strategy);
+    if (!parsed.ok() || !hasProcesses(traitsOf(*parsed))) {
       return usageError(kRun, fmt::format("there is no strategy \"{}\" for workers: use {}",
-                                          strategy, fmt::join(kStrategies, ", ")));
+                                          strategy, strategyNames(hasProcesses)));
     }
-    if (strategy != kWithoutServers && serversOption->count() == 0) options.servers = 1;
+    if (hasServers(*parsed) && serversOption->count() == 0) options.servers = 1;
     options.environment.emplace_back("COLLA_STRATEGY", strategy);
   }
   if (timeoutOption->count() > 0) {

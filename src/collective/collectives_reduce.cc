@@ -4,8 +4,11 @@
 #include <memory>
 #include <vector>
 
+#include "base/check.h"
+#include "base/crc32c.h"
 #include "colla/collectives.h"
 #include "collective/algorithms.h"
+#include "collective/allreduce.h"
 #include "collective/arguments.h"
 #include "collective/fold.h"
 #include "collective/messages.h"
@@ -109,6 +112,72 @@ Status allreduce(Group& group, const SliceMap& map, std::span<const ConstBuffer>
   }
   return allreduceOver(core, tree, partials, result, options, refusal);
 }
+
+namespace collective {
+namespace {
+
+// Small parts and the first large one, in the meetings of one turn.
+Status postTogether(GroupCore& group, const SumTree& tree, std::span<const SumPart> small,
+                    const SumPart* large, const AllreduceOptions& options) {
+  const SumPart& main = large != nullptr ? *large : small.front();
+  CallArguments arguments{.operation = Operation::kAllreduce,
+                          .type = main.result.type(),
+                          .op = options.op,
+                          .layout = tree.layout(),
+                          .count = main.result.count()};
+  Status refusal = checkOp(main.result.type(), options.op);
+  for (const SumPart& part : small) {
+    const std::uint64_t shape[] = {static_cast<std::uint64_t>(part.result.type()),
+                                   part.result.count()};
+    arguments.layout = crc32c(std::as_bytes(std::span(shape)), arguments.layout);
+    refusal = first({refusal, checkOp(part.result.type(), options.op)});
+  }
+  return group.run(arguments, options.timeout, refusal, [&](Turn& turn) -> Status {
+    std::vector<Reduction> reductions;
+    for (const SumPart& part : small) {
+      reductions.push_back({turn, tree, part.partials, part.result, options.op});
+    }
+    if (large == nullptr) return allreduceShared(reductions, nullptr);
+    const Reduction last{turn, tree, large->partials, large->result, options.op};
+    return allreduceShared(reductions, &last);
+  });
+}
+
+}  // namespace
+
+Status allreduceTogether(Group& group, const SliceMap& map, std::span<const SumPart> parts,
+                         const AllreduceOptions& options) {
+  GroupCore& core = group.core();
+  const SumTree& tree = map.tree();
+  COLLA_CHECK(tree.ranks() == core.size());
+  const Algorithm named =
+      options.algorithm == Algorithm::kAuto ? core.options().algorithm : options.algorithm;
+  const bool shared =
+      core.board() != nullptr && (named == Algorithm::kAuto || named == Algorithm::kShared);
+  std::vector<SumPart> small;
+  std::vector<std::size_t> bytes;  // Of the small ones.
+  std::vector<const SumPart*> large;
+  for (const SumPart& part : parts) {
+    bytes.push_back(part.result.bytes().size());
+    if (shared && fitsPosts(tree, bytes)) {
+      small.push_back(part);
+    } else {
+      bytes.pop_back();
+      large.push_back(&part);
+    }
+  }
+  std::span<const SumPart* const> alone = large;
+  if (!small.empty()) {
+    COLLA_TRY(postTogether(core, tree, small, large.empty() ? nullptr : large.front(), options));
+    if (!large.empty()) alone = alone.subspan(1);
+  }
+  for (const SumPart* part : alone) {
+    COLLA_TRY(allreduceOver(core, tree, part->partials, part->result, options, {}));
+  }
+  return {};
+}
+
+}  // namespace collective
 
 Status reduce(Group& group, ConstBuffer data, Buffer result, int root,
               const ReduceOptions& options) {

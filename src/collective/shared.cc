@@ -10,6 +10,10 @@
 //   what it owns, and collects what the others have folded. Staging block k+1 comes before
 //   collecting block k, so that nobody waits at every step.
 //
+// Several small ones can share the posts of one meeting, beside one that goes in place or is
+// staged: a training step has gradients, numbers and counters to sum, and one meeting for all of
+// them.
+//
 // Every element is folded by one rank alone, over the same tree: the cut into chunks and blocks
 // has no influence on the bits.
 #include "collective/shared.h"
@@ -25,6 +29,64 @@ namespace {
 
 using transport::Place;
 
+std::size_t mostLeavesOf(const SumTree& tree, int ranks) {
+  int most = 0;
+  for (int rank = 0; rank < ranks; ++rank) most = std::max(most, tree.leavesOf(rank));
+  return static_cast<std::size_t>(most);
+}
+
+// In a post every part starts on a cache line.
+std::size_t roomFor(std::size_t leaves, std::size_t bytes) {
+  return (leaves * bytes + kLine - 1) / kLine * kLine;
+}
+
+// Reductions whose partial sums travel in the posts of one meeting, one behind the other.
+class PostedAllreduces {
+ public:
+  explicit PostedAllreduces(std::span<const Reduction> reductions) : reductions_(reductions) {}
+
+  // Before the meeting, into this rank's post.
+  void put(std::span<std::byte> post) const {
+    std::size_t at = 0;
+    for (const Reduction& reduction : reductions_) {
+      const std::size_t bytes = reduction.result.bytes().size();
+      for (std::size_t i = 0; i < reduction.partials.size(); ++i) {
+        copyBytes(post.data() + at + i * bytes, reduction.partials[i].data(), bytes);
+      }
+      at += roomOf(reduction);
+    }
+  }
+
+  // After it, from everybody's.
+  void fold(Board& board, std::uint64_t sequence) const {
+    std::size_t at = 0;
+    std::vector<const std::byte*> leaves;
+    for (const Reduction& reduction : reductions_) {
+      const SumTree& tree = reduction.tree;
+      const std::size_t bytes = reduction.result.bytes().size();
+      leaves.resize(static_cast<std::size_t>(tree.leaves()));
+      for (int rank = 0; rank < board.size(); ++rank) {
+        const std::byte* const theirs = board.small(rank, sequence).data() + at;
+        for (int i = 0; i < tree.leavesOf(rank); ++i) {
+          leaves[tree.firstLeaf(rank) + i] = theirs + i * bytes;
+        }
+      }
+      std::byte* const out = reduction.result.data();
+      Folder(tree, reduction.result.type(), reduction.op)(leaves, std::span(&out, 1),
+                                                          reduction.result.count());
+      at += roomOf(reduction);
+    }
+  }
+
+ private:
+  static std::size_t roomOf(const Reduction& reduction) {
+    return roomFor(mostLeavesOf(reduction.tree, reduction.turn.group.size()),
+                   reduction.result.bytes().size());
+  }
+
+  const std::span<const Reduction> reductions_;
+};
+
 // One allreduce on this rank.
 class SharedAllreduce {
  public:
@@ -39,12 +101,11 @@ class SharedAllreduce {
         ranks_(reduction.turn.group.size()),
         elementSize_(sizeOf(reduction.result.type())),
         bytes_(reduction.result.bytes().size()),
-        leaves_(reduction.tree.leaves()) {
-    for (int rank = 0; rank < ranks_; ++rank) mostLeaves_ = std::max(mostLeaves_, leavesOf(rank));
-  }
+        mostLeaves_(mostLeavesOf(reduction.tree, ranks_)),
+        leaves_(reduction.tree.leaves()) {}
 
-  Status run() {
-    if (mostLeaves_ * bytes_ <= Board::kSmall) return small();
+  // `posted` travel in the same meeting.
+  Status run(const PostedAllreduces& posted) {
     Board::Post& post = board_.draft(turn_.sequence, turn_.call);
     const bool postable = partials_.size() <= Board::kMostInputs;
     post.result = board_.memory().find(result_.bytes());
@@ -52,31 +113,14 @@ class SharedAllreduce {
       post.inputs[i] = board_.memory().find(partials_[i].bytes());
     }
     if (!postable) post.result = {};
+    posted.put(board_.small(rank_, turn_.sequence));
     COLLA_TRY(board_.arrive(turn_.sequence, turn_.deadline));
+    posted.fold(board_, turn_.sequence);
     return everythingIsShared() ? inPlace() : staged();
   }
 
  private:
   std::size_t leavesOf(int rank) const { return static_cast<std::size_t>(tree_.leavesOf(rank)); }
-
-  Status small() {
-    board_.draft(turn_.sequence, turn_.call);
-    std::byte* slot = board_.small(rank_, turn_.sequence).data();
-    for (const ConstBuffer& partial : partials_) {
-      copyBytes(slot, partial.data(), bytes_);
-      slot += bytes_;
-    }
-    COLLA_TRY(board_.arrive(turn_.sequence, turn_.deadline));
-    for (int rank = 0; rank < ranks_; ++rank) {
-      const std::byte* theirs = board_.small(rank, turn_.sequence).data();
-      for (std::size_t i = 0; i < leavesOf(rank); ++i) {
-        leaves_[tree_.firstLeaf(rank) + i] = theirs + i * bytes_;
-      }
-    }
-    std::byte* const out = result_.data();
-    fold_(leaves_, std::span(&out, 1), result_.count());
-    return {};
-  }
 
   bool everythingIsShared() {
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -192,7 +236,7 @@ class SharedAllreduce {
   const Folder fold_;
   const int rank_, ranks_;
   const std::size_t elementSize_, bytes_;
-  std::size_t mostLeaves_ = 0;
+  const std::size_t mostLeaves_;
   std::size_t chunkBytes_ = 0;
   std::vector<const std::byte*> leaves_;
   std::vector<transport::Mapping> mappings_;
@@ -200,11 +244,36 @@ class SharedAllreduce {
 
 }  // namespace
 
-Status allreduceShared(const Reduction& reduction) { return SharedAllreduce(reduction).run(); }
+bool fitsPosts(const SumTree& tree, std::span<const std::size_t> bytes) {
+  const std::size_t most = mostLeavesOf(tree, tree.ranks());
+  std::size_t room = 0;
+  for (const std::size_t each : bytes) room += roomFor(most, each);
+  return room <= Board::kSmall;
+}
+
+Status allreduceShared(const Reduction& reduction) {
+  const std::size_t bytes = reduction.result.bytes().size();
+  if (fitsPosts(reduction.tree, std::span(&bytes, 1))) {
+    return allreduceShared(std::span(&reduction, 1), nullptr);
+  }
+  return allreduceShared({}, &reduction);
+}
+
+Status allreduceShared(std::span<const Reduction> small, const Reduction* large) {
+  const PostedAllreduces posted(small);
+  if (large != nullptr) return SharedAllreduce(*large).run(posted);
+  GroupCore::Turn& turn = small.front().turn;
+  Board& board = *turn.group.board();
+  board.draft(turn.sequence, turn.call);
+  posted.put(board.small(turn.group.rank(), turn.sequence));
+  COLLA_TRY(board.arrive(turn.sequence, turn.deadline));
+  posted.fold(board, turn.sequence);
+  return {};
+}
 
 Status readSources(GroupCore::Turn& turn, std::span<const std::byte> source, std::size_t largest,
-               const std::function<std::size_t(int rank)>& lengthOf, const Consume& consume,
-               const std::function<Status()>& agree) {
+                   const std::function<std::size_t(int rank)>& lengthOf, const Consume& consume,
+                   const std::function<Status()>& agree) {
   Board& board = *turn.group.board();
   const int rank = turn.group.rank();
   const int ranks = turn.group.size();

@@ -14,6 +14,11 @@ namespace colla::collective {
 
 Status allreduceShared(const Reduction& reduction);
 
+// Several reductions of one turn, in its meetings alone: those of `small` travel in the posts, for
+// which fitsPosts() must hold; `large`, if not null, goes its own way.
+bool fitsPosts(const SumTree& tree, std::span<const std::size_t> bytes);
+Status allreduceShared(std::span<const Reduction> small, const Reduction* large);
+
 // A chunk in the staged way, when a rank brings up to `mostLeaves` partial sums: half a staging
 // area holds one for every leaf and rank, and one of results. Of 32 to 320 KiB, 128 to 256 were the
 // best at 4 MiB on the machine it was tried on; runs differ by more than those do among each other.
@@ -35,7 +40,7 @@ constexpr std::size_t stagedChunkBytes(std::size_t mostLeaves, std::size_t ranks
 using Consume =
     std::function<void(std::size_t begin, std::size_t end, std::span<const std::byte* const> at)>;
 Status readSources(GroupCore::Turn& turn, std::span<const std::byte> source, std::size_t largest,
-               const std::function<std::size_t(int rank)>& lengthOf, const Consume& consume,
-               const std::function<Status()>& agree = nullptr);
+                   const std::function<std::size_t(int rank)>& lengthOf, const Consume& consume,
+                   const std::function<Status()>& agree = nullptr);
 
 }  // namespace colla::collective

@@ -30,6 +30,7 @@ class SumTree {
   std::uint32_t layout() const { return layout_; }
   // What an average divides by.
   int slices() const { return slices_; }
+  int ranks() const { return static_cast<int>(firstLeaf_.size()) - 1; }
   int leaves() const { return firstLeaf_.back(); }
   // Rank r brings the leaves [firstLeaf(r), firstLeaf(r + 1)).
   int firstLeaf(int rank) const { return firstLeaf_[rank]; }

@@ -1,6 +1,4 @@
 // Python's end of the parameter servers: a step at a time, gradients given by hand.
-#include "train/servers.h"
-
 #include <fmt/format.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
@@ -12,6 +10,7 @@
 #include "python/job_capsule.h"
 #include "python/raise.h"
 #include "python_torch/bind.h"
+#include "train/exchange/server_link.h"
 #include "train/run_plan.h"
 #include "train/torch_state.h"
 
@@ -87,7 +86,7 @@ class PythonServers {
                          "--ps 1",
                          choice.strategy)});
     }
-    train::Servers::Tensors tensors;
+    train::ServerLink::Tensors tensors;
     tensors.parameters = named(names, parameters, 0);
     tensors.tables = named(names, tables, parameters.size());
     for (std::size_t i = 0; i < names.size(); ++i) tensors.orders.push_back(static_cast<int>(i));
@@ -97,7 +96,8 @@ class PythonServers {
                                  .hooks = false};
     const SliceMap map = valueOrRaise(SliceMap::even(job_.size(), job_.size()));
     run([&] {
-      servers_ = std::make_unique<train::Servers>(job_, map, std::move(tensors), plan);
+      servers_ = std::make_unique<train::ServerLink>(train::Workers{job_, job_.world(), map},
+                                                     std::move(tensors), plan);
       servers_->start(0, train::viewsOf(state));
       servers_->beginSlice(job_.rank());
     });
@@ -171,7 +171,7 @@ class PythonServers {
   std::shared_ptr<Job> shared_;  // Outlives the servers.
   Job& job_;
   Tensors parameters_;
-  std::unique_ptr<train::Servers> servers_;
+  std::unique_ptr<train::ServerLink> servers_;
 };
 
 }  // namespace

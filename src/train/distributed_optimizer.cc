@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "train/reducer.h"
-#include "train/replica.h"
+#include "base/log.h"
+#include "train/exchange/exchange.h"
+#include "train/exchange/tensor_views.h"
+#include "train/run_plan.h"
 #include "train/shared_views.h"
-#include "train/tensors.h"
 #include "train/torch_state.h"
-#include "train/updater.h"
 
 namespace colla {
 namespace {
@@ -20,55 +20,67 @@ std::vector<train::Parameter> trainedOf(const torch::nn::Module& module) {
   return parameters;
 }
 
-std::vector<train::Reducer::Entry> entriesOf(const std::vector<train::Parameter>& parameters) {
-  std::vector<train::Reducer::Entry> entries;
-  for (const auto& [name, tensor] : parameters) entries.push_back({name, tensor, true});
-  return entries;
+train::ExchangeSetup setupOf(const std::vector<train::Parameter>& parameters,
+                             const Optimizer& optimizer, const DistributedOptions& options,
+                             int workers) {
+  train::ExchangeSetup setup;
+  setup.parameters = parameters;
+  setup.rowSparse = options.rowSparse;
+  setup.optimizer = optimizer;
+  setup.clipNorm = options.clipNorm;
+  setup.oneSlicePerBackward = true;
+  setup.partitions = options.servers.partitions;
+  setup.local = options.localSgd;
+  if (hasServers(options.strategy)) {
+    setup.policy = valueOrThrow(train::policyOf(options.strategy, options.servers, workers));
+  }
+  return setup;
 }
 
 }  // namespace
 
 struct DistributedOptimizer::State {
-  State(Job& itsJob, torch::nn::Module& module, const Optimizer& optimizer,
-        const DistributedOptions& itsOptions)
-      : job(itsJob),
-        options(itsOptions),
+  State(Job& job, torch::nn::Module& module, const Optimizer& optimizer,
+        const DistributedOptions& options)
+      : workers(train::Workers::all(job)),
+        servers(hasServers(options.strategy)),
         parameters(trainedOf(module)),
-        reducer(job, valueOrThrow(SliceMap::even(job.slices(), job.size())), entriesOf(parameters),
-                {.op = ReduceOp::kAverage, .sliceIsBackward = true}),
-        updater(train::makeUpdater(optimizer, parameters)),
-        gradients(parameters.size()) {}
+        exchange(train::makeExchange(options.strategy, workers,
+                                     setupOf(parameters, optimizer, options, job.size()))) {
+    exchange->start(0, std::nullopt);
+  }
 
-  Job& job;
-  DistributedOptions options;
-  std::vector<train::Parameter> parameters;
-  train::Reducer reducer;
-  std::unique_ptr<train::Updater> updater;
-  std::vector<torch::Tensor> gradients;
+  const train::Workers workers;
+  const bool servers;
+  const std::vector<train::Parameter> parameters;
+  const std::unique_ptr<train::Exchange> exchange;
 };
 
 DistributedOptimizer::DistributedOptimizer(Job& job, torch::nn::Module& module,
                                            const Optimizer& optimizer,
                                            const DistributedOptions& options)
     : state_(std::make_unique<State>(job, module, optimizer, options)) {}
-DistributedOptimizer::~DistributedOptimizer() = default;
 
-SliceRange DistributedOptimizer::slices() const { return state_->reducer.slices(); }
+DistributedOptimizer::~DistributedOptimizer() {
+  try {
+    state_->exchange->leave();
+  } catch (const Error& error) {
+    log::warn("leaving the servers: {}", error.what());
+  }
+}
+
+SliceRange DistributedOptimizer::slices() const { return state_->workers.slices(); }
 
 void DistributedOptimizer::step(double factor) {
-  State& state = *state_;
-  if (state.reducer.missingSlices() > 0) {
+  train::Exchange& exchange = *state_->exchange;
+  const int missing = exchange.missingSlices();
+  if (missing > 0) {
     throw Error(StatusCode::kInvalidArgument,
                 fmt::format("step() came after backward() of {} of this worker's {} slices",
-                            slices().size() - state.reducer.missingSlices(), slices().size()));
+                            slices().size() - missing, slices().size()));
   }
-  state.reducer.finish();
-  for (std::size_t i = 0; i < state.gradients.size(); ++i) {
-    state.gradients[i] = state.reducer.sum(static_cast<int>(i));
-  }
-  const torch::NoGradGuard noGrad;
-  state.updater->apply(state.gradients, factor,
-                       train::clipFactorOf(state.gradients, state.options.clipNorm));
+  const double share = static_cast<double>(slices().size()) / state_->workers.map.slices();
+  exchange.finish({.share = share, .samples = slices().size(), .factor = factor});
 }
 
 void DistributedOptimizer::zeroGrad() {
@@ -76,8 +88,9 @@ void DistributedOptimizer::zeroGrad() {
 }
 
 void DistributedOptimizer::broadcastState() {
-  const train::SharedViews shared(state_->job.world(), state_->updater->state());
-  throwIfError(state_->updater->restore(shared.views()));
+  if (state_->servers) return;
+  const train::ExchangeState now = state_->exchange->state(0, nullptr);
+  state_->exchange->start(0, now.optimizer);
 }
 
 void broadcastParameters(Job& job, torch::nn::Module& module) {

@@ -27,38 +27,42 @@ Outcome Mean::value() const {
   return mean;
 }
 
-Outcome evaluateAll(Replica& replica, Job& job, const SliceMap& map,
-                    std::shared_ptr<const Dataset> dataset, const RunPlan& plan, bool alone) {
+Outcome evaluateAll(Replica& replica, const Workers& workers,
+                    std::shared_ptr<const Dataset> dataset, const RunPlan& plan, RowSource* rows,
+                    bool alone) {
+  const int slices = workers.map.slices();
   const auto order = valueOrThrow(data::Order::create({.samples = dataset->size(),
                                                        .batch = plan.batch,
-                                                       .slices = job.slices(),
+                                                       .slices = slices,
                                                        .seed = plan.seed,
                                                        .shuffle = false}));
   data::LoaderOptions options;
-  options.slices = alone ? SliceRange{0, map.slices()} : map.range(job.rank());
+  options.slices = alone ? SliceRange{0, slices} : workers.slices();
   options.endStep = order.batchesPerEpoch();
   const auto loader = valueOrThrow(data::Loader::create(std::move(dataset), order, options));
+  SliceMetrics metrics =
+      alone ? SliceMetrics(slices, replica.numbers()) : SliceMetrics(workers, replica.numbers());
   Mean mean;
   for (std::int64_t batch = 0; batch < options.endStep; ++batch) {
-    mean.add(replica.evaluate([&] { return valueOrThrow(loader->next()); }, alone));
+    mean.add(replica.evaluate(options.slices, metrics, rows,
+                              [&] { return valueOrThrow(loader->next()); }));
   }
   return mean.value();
 }
 
 Evaluation evaluateCheckpoint(Job& job, const Task& task, const RunPlan& plan) {
   const auto test = valueOrThrow(task.data(Part::kTest));
-  const SliceMap map = valueOrThrow(SliceMap::even(job.slices(), job.size()));
-  Replica replica(job, map, task.model, task.optimizer,
-                  {.seed = plan.seed, .bfloat16 = plan.options.bfloat16});
-  std::optional<checkpoint::Loaded> loaded;
+  const Workers workers = Workers::all(job);
+  Replica replica(task.model,
+                  {.seed = plan.seed, .threads = job.threads(), .bfloat16 = plan.options.bfloat16});
   if (job.rank() == 0) {
     const checkpoint::Directory directory(checkpointsOf(plan.options.directory),
                                           checkpoint::Offer::kName);
-    loaded.emplace(valueOrThrow(directory.load(plan.resumeStep.value())));
+    restoreModel(replica, valueOrThrow(directory.load(plan.resumeStep.value())));
   }
-  restoreModel(replica, loaded ? &*loaded : nullptr);
+  broadcastModel(workers.group, replica);
 
-  const Outcome outcome = replica.shown(evaluateAll(replica, job, map, test, plan));
+  const Outcome outcome = replica.shown(evaluateAll(replica, workers, test, plan));
   return {.step = *plan.resumeStep,
           .samples = test->size(),
           .loss = outcome.loss,

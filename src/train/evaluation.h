@@ -19,11 +19,11 @@ struct Mean {
   Outcome sum;
 };
 
-// The plan's batch says how many samples at once.
-// Every worker calls it, unless this one does it `alone`: with the same bits.
-Outcome evaluateAll(Replica& replica, Job& job, const SliceMap& map,
+// The plan's batch says how many samples at once. Every worker calls it, unless this one does it
+// `alone`: with the same bits. `rows` as Exchange::rows().
+Outcome evaluateAll(Replica& replica, const Workers& workers,
                     std::shared_ptr<const Dataset> dataset, const RunPlan& plan,
-                    bool alone = false);
+                    RowSource* rows = nullptr, bool alone = false);
 
 // One worker of Trainer::evaluate(): the checkpoint that the plan resumes from, on the test part.
 Evaluation evaluateCheckpoint(Job& job, const Task& task, const RunPlan& plan);

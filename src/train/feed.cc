@@ -16,6 +16,14 @@ Feed::Feed(std::shared_ptr<const Dataset> dataset, const data::Order& order, Sli
   loader_ = valueOrThrow(data::Loader::create(std::move(dataset), order, options));
 }
 
+std::int64_t Feed::ownSamples() const {
+  std::int64_t samples = 0;
+  for (int slice = slices_.begin; slice < slices_.end; ++slice) {
+    samples += order_.slice(position().batch, slice).count;
+  }
+  return samples;
+}
+
 Batch Feed::next() {
   if (pace_ != Pace::kNoLoss) return valueOrThrow(loader_->next());
   if (used_ == kept_.size()) kept_.push_back(valueOrThrow(loader_->next()));

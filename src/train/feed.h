@@ -17,7 +17,7 @@ namespace colla::train {
 class Feed {
  public:
   enum class Pace {
-    kSteps,   // Batch t belongs to step t: who was left behind skips batches.
+    kSteps,   // Batch t belongs to step t: a worker that was left behind skips batches.
     kOwn,     // Each worker takes its batches one after another, at its own pace.
     kNoLoss,  // The same, and a batch whose gradients were dropped comes again; no batch of an
               // epoch comes before all workers are through with the epoch before.
@@ -32,6 +32,8 @@ class Feed {
   data::Position position() const { return order_.position(batch_); }
   // Samples of that batch, over all workers.
   std::int64_t samples() const { return order_.batch(position().batch).count; }
+  // The same, of this worker's slices alone.
+  std::int64_t ownSamples() const;
   // The slices of it that are this worker's, one after another. Throws colla::Error.
   Batch next();
   // kNoLoss: there is nothing left in this epoch; others may have something.

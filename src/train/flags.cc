@@ -20,16 +20,20 @@ std::optional<T> wholeNumber(std::string_view text) {
   return value;
 }
 
+std::string strategyHelp() {
+  std::string text = "how workers agree:";
+  for (const StrategyTraits& traits : strategies()) {
+    text += fmt::format(" {} ({}),", traits.name, traits.summary);
+  }
+  text.pop_back();
+  return text + "; by default single for one worker, allreduce for more";
+}
+
 }  // namespace
 
 Flags::Flags(CLI::App& app) {
   constexpr char kHow[] = "How to train";
-  app.add_option("--strategy", strategy_,
-                 "single, mirrored (threads), allreduce (processes), ps-sync, ps-async, ps-ssp "
-                 "(parameter servers) or hybrid (servers for tables with sparse gradients, "
-                 "allreduce for the rest); by default single for one worker, allreduce for more")
-      ->envname("COLLA_STRATEGY")
-      ->group(kHow);
+  app.add_option("--strategy", strategy_, strategyHelp())->envname("COLLA_STRATEGY")->group(kHow);
   app.add_option("-n,--np", options_.workers, "workers; also -np N")->group(kHow);
   app.add_option("--accumulate", options_.accumulate,
                  "slices that each worker runs in turn before an update, instead of --slices: "
@@ -76,6 +80,18 @@ Flags::Flags(CLI::App& app) {
                  "TensorFlow's --backup: how many of the workers make a step")
       ->group(kServers);
   app.add_option("--total-num-replicas", replicas_, "TensorFlow's --np")->group(kServers);
+
+  constexpr char kLocal[] = "Local SGD";
+  app.add_option("--every", options_.localSgd.every,
+                 "local-sgd: steps that a worker makes by itself between two averages (8)")
+      ->group(kLocal);
+  app.add_option("--outer-lr", options_.localSgd.outerRate,
+                 "local-sgd: rate of the outer optimizer, which follows the mean difference of a "
+                 "round (1: the plain average)")
+      ->group(kLocal);
+  app.add_option("--outer-momentum", options_.localSgd.outerMomentum,
+                 "local-sgd: its Nesterov momentum (0); DiLoCo has 0.9, with --outer-lr 0.7")
+      ->group(kLocal);
 
   constexpr char kOptimizer[] = "Optimizer";
   app.add_option("--optimizer", optimizer_, "sgd, momentum, adagrad, rmsprop, adam or adamw")
@@ -175,7 +191,8 @@ Status Flags::readServers(const Config& config, TrainOptions& options) const {
     if (*servers_ < 1) return invalid("--ps is {}, but takes 1 or more", *servers_);
     options.servers.count = *servers_;
     if (!options.strategy || !hasServers(*options.strategy)) {
-      return invalid("--ps is for --strategy ps-sync, ps-async, ps-ssp and hybrid: choose one");
+      return invalid("--ps is for --strategy {}: choose one",
+                     strategyNames([](const StrategyTraits& traits) { return traits.servers; }));
     }
   }
   if (backup_ == "auto") {

@@ -27,8 +27,7 @@ int serversOf(const RunPlan& plan, const job::Place& place) {
 
 // How many workers the others can do without, to the end.
 int spareOf(const RunPlan& plan) {
-  if (!plan.policy || plan.strategy == Strategy::kHybrid) return 0;
-  return plan.policy->spare();
+  return plan.policy && traitsOf(plan.strategy).losesWorkers ? plan.policy->spare() : 0;
 }
 
 // Threads of a checkpoint reach the workers as those of a flag do: a launcher would set its own.
@@ -45,7 +44,7 @@ Result<std::optional<int>> startWorkers(Task& task, const TrainOptions& options,
   COLLA_TRY_ASSIGN(const RunPlan plan, makePlan(options, place, task, purpose));
   // The others have no processes to start, but their settings take the same way.
   const bool servers = hasServers(plan.strategy) && purpose == Purpose::kTrain;
-  const bool processes = plan.strategy == Strategy::kAllreduce || hasServers(plan.strategy);
+  const bool processes = traitsOf(plan.strategy).workers == WorkerKind::kProcesses;
   const launch::StartOptions start{.workers = processes ? plan.workers : 0,
                                    .servers = servers ? serversOf(plan, place) : 0,
                                    .spareWorkers = spareOf(plan),

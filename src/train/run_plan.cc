@@ -56,31 +56,37 @@ std::string described(const std::string& model, const std::string& options) {
   return options.empty() ? model : fmt::format("{} ({})", model, options);
 }
 
-// kInvalidArgument for what makes no sense under the strategy.
-Status checkServers(Strategy chosen, const ServerOptions& servers) {
-  const std::string_view strategy = toString(chosen);
-  const bool sync = chosen == Strategy::kPsSync;
-  const auto needs = [&](std::string_view flag, std::string_view what) {
-    return invalid("{} is for --strategy {}, not {}", flag, what, strategy);
+// kInvalidArgument for options that the strategy does not take, or values that make no sense.
+Status checkStrategy(Strategy strategy, const TrainOptions& options) {
+  const ServerOptions& servers = options.servers;
+  const LocalSgdOptions& local = options.localSgd;
+  const LocalSgdOptions plain;
+  const std::pair<bool, std::string_view> chosen[] = {
+      {servers.backup != 0, "backup"},
+      {servers.requeueDropped, "requeue-dropped"},
+      {servers.maxStaleness.has_value(), "max-staleness"},
+      {servers.staleness != 0, "staleness"},
+      {servers.partitions != 0, "partitions"},
+      {local.every != plain.every, "every"},
+      {local.outerRate != plain.outerRate, "outer-lr"},
+      {local.outerMomentum != plain.outerMomentum, "outer-momentum"},
   };
+  for (const auto& [set, option] : chosen) {
+    if (set) COLLA_TRY(checkTakes(strategy, option));
+  }
   if (servers.count < 0) return invalid("--ps is {}, but takes 1 or more", servers.count);
-  if (servers.backup != 0 && !sync && chosen != Strategy::kHybrid) {
-    return needs("--backup", "ps-sync");
-  }
-  if (servers.requeueDropped && (!sync || servers.backup == 0)) {
-    return needs("--requeue-dropped", "ps-sync with --backup");
-  }
-  if (servers.maxStaleness && chosen != Strategy::kPsAsync) {
-    return needs("--max-staleness", "ps-async");
-  }
-  if (servers.staleness != 0 && chosen != Strategy::kPsSsp) {
-    return needs("--staleness", "ps-ssp");
+  if (servers.requeueDropped && servers.backup == 0) {
+    return invalid("--requeue-dropped is for --strategy ps-sync with --backup");
   }
   if (servers.partitions < kAutoPartitions) {
     return invalid("--partitions is {}, but takes auto or a number", servers.partitions);
   }
-  if (servers.partitions != 0 && !hasServers(chosen)) {
-    return needs("--partitions", "ps-sync, ps-async, ps-ssp and hybrid");
+  if (local.every < 1) return invalid("--every is {}, but takes 1 or more", local.every);
+  if (!(local.outerRate > 0)) {
+    return invalid("--outer-lr is {}, but must be above 0", local.outerRate);
+  }
+  if (!(local.outerMomentum >= 0 && local.outerMomentum < 1)) {
+    return invalid("--outer-momentum is {}, but takes 0 to below 1", local.outerMomentum);
   }
   return {};
 }
@@ -178,14 +184,15 @@ Result<RunPlan> makePlan(const TrainOptions& options, const job::Place& place, c
   }
   plan.strategy =
       options.strategy.value_or(plan.workers > 1 ? Strategy::kAllreduce : Strategy::kSingle);
-  if (plan.strategy == Strategy::kSingle && plan.workers > 1) {
-    return invalid("--strategy single has one worker, not {}: use --slices for more slices",
-                   plan.workers);
+  if (traitsOf(plan.strategy).workers == WorkerKind::kOnlyOne && plan.workers > 1) {
+    return invalid("--strategy {} has one worker, not {}: use --slices for more slices",
+                   toString(plan.strategy), plan.workers);
   }
-  COLLA_TRY(checkServers(plan.strategy, options.servers));
+  COLLA_TRY(checkStrategy(plan.strategy, options));
   if (hasServers(plan.strategy)) {
     COLLA_TRY_ASSIGN(plan.policy, policyOf(plan.strategy, options.servers, plan.workers));
   }
+  plan.pace = paceOf(plan.strategy, plan.policy);
   plan.slices = options.slices.value_or(plan.workers * options.accumulate.value_or(1));
   plan.threads = options.threads.value_or(0);
   plan.seed = options.seed.value_or(1);

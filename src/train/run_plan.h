@@ -10,6 +10,7 @@
 #include "colla/trainer.h"
 #include "job/environment.h"
 #include "ps/policy.h"
+#include "train/exchange/exchange.h"
 
 namespace colla::train {
 
@@ -26,11 +27,9 @@ struct RunPlan {
   std::string model;  // With its options.
   // Of the servers, for a strategy that has them.
   std::optional<ps::PolicyOptions> policy;
+  Pace pace;
   bool chooseRoutes = false;  // Hybrid's tables go where the first batch's rows suggest.
 };
-
-// ServerOptions::partitions: found by measurement.
-inline constexpr int kAutoPartitions = -1;
 
 // What servers are told, under a strategy that has them.
 Result<ps::PolicyOptions> policyOf(Strategy strategy, const ServerOptions& servers, int workers);

@@ -16,10 +16,8 @@
 namespace colla::train {
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
-
-double secondsSince(SteadyClock::time_point begin) {
-  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
+double secondsSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 Status notFinite(const std::string& what, const std::string& tensor, const std::string& offer) {
@@ -32,10 +30,10 @@ Status notFinite(const std::string& what, const std::string& tensor, const std::
 
 std::string notSaved(std::int64_t step) { return fmt::format("step {} is not saved", step); }
 
-// Where training goes by steps and nobody said when to evaluate.
+// How many sections a training by steps has, unless --eval-every says when one ends.
 constexpr std::int64_t kSections = 10;
 
-// By the slices, where that is wanted.
+// Multiplies the learning rate by the number of slices if --scale-lr is set.
 Optimizer scaled(Optimizer optimizer, const RunPlan& plan) {
   auto* options = std::get_if<OptimizerOptions>(&optimizer);
   if (plan.options.scaleRate && options != nullptr) {
@@ -69,14 +67,34 @@ std::string optimizerText(const Task& task, const RunPlan& plan) {
 }  // namespace
 
 Session::Session(Job& job, const Task& task, const RunPlan& plan)
-    : job_(job),
-      task_(task),
-      plan_(plan),
-      map_(valueOrThrow(SliceMap::even(job.slices(), job.size()))) {
-  const TrainOptions& options = plan.options;
-  train_ = valueOrThrow(task.data(Part::kTrain));
+    : workers_(Workers::all(job)), task_(task), plan_(plan), schedule_(scheduleOf(task, plan)) {
+  openData();
+  replica_ =
+      std::make_unique<Replica>(task.model, ReplicaOptions{.seed = plan.seed,
+                                                           .threads = job.threads(),
+                                                           .bfloat16 = plan.options.bfloat16});
+  // A directory that the run resumes from is locked before it is read.
+  std::optional<checkpoint::Directory> directory;
+  std::optional<checkpoint::Loaded> loaded;
+  if (plan.resumeStep) {
+    directory = ownDirectory();
+    if (records()) restoreModel(*replica_, loaded.emplace(load()));
+  }
+  broadcastModel(workers_.group, *replica_);
+  makeExchange();
+  start(loaded);
+  if (!plan.resumeStep) directory = ownDirectory();
+  if (directory) saveIn(*std::move(directory));
+  if (records()) recorder_ = std::make_unique<Recorder>(plan, replica_->model().metrics());
+}
+
+Session::~Session() = default;
+
+void Session::openData() {
+  const TrainOptions& options = plan_.options;
+  train_ = valueOrThrow(task_.data(Part::kTrain));
   if (options.evaluate) {
-    auto test = task.data(Part::kTest);
+    auto test = task_.data(Part::kTest);
     if (test.ok()) {
       test_ = *test;
     } else if (test.status().code() != StatusCode::kNotFound) {
@@ -86,49 +104,72 @@ Session::Session(Job& job, const Task& task, const RunPlan& plan)
     }
   }
   order_ = valueOrThrow(data::Order::create({.samples = train_->size(),
-                                             .batch = plan.batch,
-                                             .slices = job.slices(),
-                                             .seed = plan.seed,
+                                             .batch = plan_.batch,
+                                             .slices = workers_.map.slices(),
+                                             .seed = plan_.seed,
                                              .shuffle = options.shuffle}));
   // Where each gradient is an update, an epoch has one for each worker.
-  const std::int64_t perBatch = !plan.policy || plan.policy->together() ? 1 : job.size();
+  const std::int64_t perBatch = plan_.pace.updatePerBatch ? 1 : workers_.size();
   total_ = options.steps.value_or(options.epochs * order_->batchesPerEpoch() * perBatch);
-  section_ = options.evalEvery > 0
-                 ? options.evalEvery
-                 : std::max<std::int64_t>(1, (total_ + kSections - 1) / kSections);
-  ReplicaOptions replica;
-  replica.seed = plan.seed;
-  replica.clipNorm = clipNormOf(task, plan);
-  replica.bfloat16 = options.bfloat16;
-  replica.sparseAsDense = options.sparseAsDense;
-  replica.policy = plan.policy;
-  if (replica.policy && !replica.policy->together()) replica.policy->limit = total_;
-  replica.tablesAlone = plan.strategy == Strategy::kHybrid;
-  replica.partitions = options.servers.partitions;
-  replica.chooseRoutes = plan.chooseRoutes;
-  // A first look at the data, where something depends on it. It comes again as the first step's.
-  const std::int64_t look = plan.resumeStep.value_or(0);
-  std::optional<Feed> first;
-  replica.look = look;
-  replica.next = [&] {
-    if (!first) {
-      first.emplace(train_, *order_, map_.range(job.rank()), Feed::Pace::kSteps, look, look + 1);
-    }
-    return first->next();
-  };
-  replica_ =
-      std::make_unique<Replica>(job, map_, task.model, scaled(task.optimizer, plan), replica);
-  std::optional<checkpoint::Directory> directory;
-  if (!options.directory.empty() && records()) {
-    directory.emplace(checkpointsOf(options.directory));
-    throwIfError(directory->own());
-  }
-  start();
-  if (directory) saveIn(*std::move(directory));
-  if (records()) recorder_ = std::make_unique<Recorder>(plan, replica_->model().metrics());
+  sectionSteps_ = options.evalEvery > 0
+                      ? options.evalEvery
+                      : std::max<std::int64_t>(1, (total_ + kSections - 1) / kSections);
 }
 
-Session::~Session() = default;
+std::optional<checkpoint::Directory> Session::ownDirectory() const {
+  if (plan_.options.directory.empty() || !records()) return std::nullopt;
+  checkpoint::Directory directory(checkpointsOf(plan_.options.directory));
+  throwIfError(directory.own());
+  return directory;
+}
+
+void Session::makeExchange() {
+  ExchangeSetup setup;
+  setup.parameters = replica_->parameters();
+  if (!plan_.options.sparseAsDense) setup.rowSparse = replica_->model().rowSparse();
+  setup.buffers = replica_->buffers();
+  setup.numbers = replica_->numbers();
+  setup.optimizer = scaled(task_.optimizer, plan_);
+  setup.clipNorm = clipNormOf(task_, plan_);
+  setup.policy = plan_.policy;
+  if (setup.policy && !plan_.pace.updatePerBatch) setup.policy->limit = total_;
+  setup.partitions = plan_.options.servers.partitions;
+  setup.chooseRoutes = plan_.chooseRoutes;
+  setup.local = plan_.options.localSgd;
+  // The first batch comes again as the first step's.
+  setup.look = [this](std::span<const Parameter> tables) {
+    const std::int64_t batch = plan_.resumeStep.value_or(0);
+    const SliceRange slices = workers_.slices();
+    Feed feed(train_, *order_, slices, Feed::Pace::kSteps, batch, batch + 1);
+    return replica_->touchedRows(tables, slices, batch, [&] { return feed.next(); });
+  };
+  exchange_ = train::makeExchange(plan_.strategy, workers_, setup);
+}
+
+// The checkpoint's manifest was read by every process (run_plan.cc), so every host needs to have
+// that. Worker 0 reads the tensors, and the others get them from there.
+void Session::start(const std::optional<checkpoint::Loaded>& loaded) {
+  if (plan_.resumeStep) {
+    const std::string tensor = plan_.options.nanGuard ? replica_->firstNotFinite() : "";
+    if (!tensor.empty()) {
+      throw Error(StatusCode::kInvalidArgument,
+                  fmt::format("{} of the checkpoint of step {} is not finite: resume from an "
+                              "earlier one, or with --no-nan-guard",
+                              tensor, *plan_.resumeStep));
+    }
+    first_ = saved_ = *plan_.resumeStep;
+  }
+  replica_->watchBuffers();
+  Exchange::SavedState optimizer;
+  if (plan_.resumeStep) optimizer.emplace();
+  if (loaded) optimizer = loaded->optimizer();
+  try {
+    exchange_->start(first_, optimizer);
+  } catch (const Error& error) {
+    throwIfError(loaded ? error.status().withContext(loaded->path()) : error.status());
+  }
+  savedAt_ = SteadyClock::now();
+}
 
 // Comes before the records of later steps are dropped: whenever the process is killed, the newest
 // checkpoint is of a step that log.txt has.
@@ -149,15 +190,15 @@ void Session::saveIn(checkpoint::Directory directory) {
 }
 
 checkpoint::Manifest Session::manifest(std::int64_t step) const {
-  const bool single = !plan_.policy || plan_.policy->together();
-  const data::Position position = order_->position(single ? step : step / job_.size());
+  const data::Position position =
+      order_->position(plan_.pace.updatePerBatch ? step : step / workers_.size());
   checkpoint::Manifest manifest;
   manifest.step = step;
   manifest.epoch = position.epoch;
   manifest.samples = position.batch * plan_.batch;
   manifest.seed = plan_.seed;
-  manifest.slices = job_.slices();
-  manifest.threads = job_.threads();
+  manifest.slices = workers_.map.slices();
+  manifest.threads = workers_.job.threads();
   manifest.globalBatch = plan_.batch;
   manifest.shuffle = plan_.options.shuffle;
   manifest.bfloat16 = plan_.options.bfloat16;
@@ -166,29 +207,9 @@ checkpoint::Manifest Session::manifest(std::int64_t step) const {
   manifest.optimizer = optimizerText(task_, plan_);
   manifest.data = train_->describe();
   manifest.strategy = toString(plan_.strategy);
-  manifest.workers = job_.size();
+  manifest.workers = workers_.size();
   manifest.torchVersion = TORCH_VERSION;
   return manifest;
-}
-
-// A new model, or the checkpoint's. Its manifest was read by every process (run_plan.cc), so every
-// host needs to have that; the tensors are read by worker 0, and the others get them from there.
-void Session::start() {
-  std::optional<checkpoint::Loaded> loaded;
-  if (plan_.resumeStep) {
-    if (records()) loaded.emplace(load());
-    restoreState(job_.world(), *replica_, loaded ? &*loaded : nullptr);
-    const std::string tensor = plan_.options.nanGuard ? replica_->firstNotFinite() : "";
-    if (!tensor.empty()) {
-      throw Error(StatusCode::kInvalidArgument,
-                  fmt::format("{} of the checkpoint of step {} is not finite: resume from an "
-                              "earlier one, or with --no-nan-guard",
-                              tensor, *plan_.resumeStep));
-    }
-    first_ = saved_ = *plan_.resumeStep;
-  }
-  replica_->start(first_, loaded ? loaded->optimizer() : std::span<const checkpoint::TensorView>());
-  savedAt_ = SteadyClock::now();
 }
 
 checkpoint::Loaded Session::load() const {
@@ -209,42 +230,47 @@ checkpoint::Loaded Session::load() const {
 
 // Servers may be further on than this worker knows: the checkpoint is of their step.
 void Session::save(std::int64_t step) {
+  saveDue_ = false;
   if (!saver_ || saved_ == step) return;
   if (recorder_) recorder_->flush();
   const bool guarded = plan_.options.nanGuard;
   const std::string tensor = guarded ? replica_->firstNotFinite() : "";
   if (!tensor.empty()) throwIfError(notFinite(notSaved(step), tensor, offer()));
+  throwIfError(saver_->finish());  // Servers take one snapshot at a time.
   Refusal refusal;
-  if (Servers* const servers = replica_->servers()) {
-    throwIfError(saver_->finish());  // One snapshot at a time.
-    step = servers->takeSnapshot();
-    if (saved_ == step) return;
+  if (guarded) {
     // Rows of tables that this worker has not looked up are only seen as they are written.
-    const auto refuse = [step, offered = offer()](const std::string& table) {
-      return notFinite(notSaved(step), table, offered);
+    refusal = [offered = offer()](std::int64_t taken, const std::string& table) {
+      return notFinite(notSaved(taken), table, offered);
     };
-    if (guarded) refusal = refuse;
   }
-  saveState(*saver_, manifest(step), *replica_, refusal);
-  saved_ = step;
+  const ExchangeState state = exchange_->state(step, refusal);
+  if (saved_ == state.step) return;
+  saveState(*saver_, manifest(state.step), *replica_, state);
+  saved_ = state.step;
   savedAt_ = SteadyClock::now();
 }
 
-bool Session::saveIsDue(std::int64_t before, std::int64_t step) const {
+bool Session::saveIsDue(std::int64_t before) const {
   const TrainOptions& options = plan_.options;
-  return (options.saveEvery > 0 && before / options.saveEvery != step / options.saveEvery) ||
+  return (options.saveEvery > 0 && before / options.saveEvery != step_ / options.saveEvery) ||
          (options.saveSeconds > 0 && secondsSince(savedAt_) >= options.saveSeconds);
 }
 
-Outcome Session::evaluate() {
-  // A model may read more of a table than it looks up: lm's whole softmax does.
-  if (Servers* const servers = replica_->servers()) servers->refreshAll();
-  return evaluateAll(*replica_, job_, map_, test_, plan_, /*alone=*/!inStep());
+// `alone`: the section goes on, so no line of progress is coming that shows the result.
+void Session::evaluateNow(bool alone) {
+  exchange_
+      ->refresh();  // A model may read more of a table than it looks up: lm's whole softmax does.
+  tested_ = evaluateAll(*replica_, workers_, test_, plan_, exchange_->rows(),
+                        /*alone=*/!plan_.pace.inStep);
+  testedAt_ = step_;
+  evaluationDue_ = false;
+  if (recorder_) recorder_->evaluation(step_, replica_->shown(*tested_), alone);
 }
 
-void Session::guard(std::int64_t step, const Outcome& outcome) const {
+void Session::guard(const Outcome& outcome) const {
   if (!plan_.options.nanGuard || std::isfinite(outcome.loss)) return;
-  const std::string what = fmt::format("the loss of step {} is {}", step, outcome.loss);
+  const std::string what = fmt::format("the loss of step {} is {}", step_, outcome.loss);
   throwIfError(notFinite(what, replica_->firstNotFinite(), offer()));
 }
 
@@ -253,25 +279,30 @@ std::string Session::offer() const {
   return fmt::format("; the checkpoint of step {} is from before", saved_);
 }
 
-observe::Section Session::sectionAt(const Feed& feed, std::int64_t step) const {
-  if (plan_.options.steps) return {.epoch = 0, .epochs = 0, .steps = total_, .already = step};
-  const data::Position position = feed.position();
+observe::Section Session::section() const {
+  if (plan_.options.steps) return {.epoch = 0, .epochs = 0, .steps = total_, .already = step_};
+  const data::Position position = feed_->position();
   return {.epoch = static_cast<int>(position.epoch + 1),
           .epochs = static_cast<int>(plan_.options.epochs),
           .steps = order_->batchesPerEpoch(),
           .already = position.batch};
 }
 
-bool Session::endsSection(const Feed& feed, std::int64_t before, std::int64_t step) const {
-  if (done(feed, step)) return true;
-  return plan_.options.steps ? before / section_ != step / section_ : feed.position().batch == 0;
+bool Session::endsSection(std::int64_t before) const {
+  if (done()) return true;
+  return plan_.options.steps ? before / sectionSteps_ != step_ / sectionSteps_
+                             : feed_->position().batch == 0;
 }
 
-bool Session::done(const Feed& feed, std::int64_t step) const {
-  if (plan_.options.steps) return step >= total_;
-  const bool stepped = !plan_.policy || plan_.policy->together();
-  if (stepped && !plan_.options.servers.requeueDropped) return step >= total_;
-  return feed.batch() >= plan_.options.epochs * order_->batchesPerEpoch() && !feed.waits();
+bool Session::evaluationIsDue(std::int64_t before, bool sectionEnds) const {
+  const std::int64_t every = plan_.options.evalEvery;
+  return every > 0 ? before / every != step_ / every : sectionEnds;
+}
+
+bool Session::done() const {
+  if (plan_.options.steps) return step_ >= total_;
+  if (plan_.pace.updatePerBatch && !plan_.options.servers.requeueDropped) return step_ >= total_;
+  return feed_->batch() >= plan_.options.epochs * order_->batchesPerEpoch() && !feed_->waits();
 }
 
 Progress Session::progressOf(std::int64_t step, const Outcome& outcome) const {
@@ -281,146 +312,162 @@ Progress Session::progressOf(std::int64_t step, const Outcome& outcome) const {
           .metrics = replica_->shown(outcome).metrics};
 }
 
-// What was dropped, and how stale gradients were.
-void Session::reportServers(Summary& summary) {
-  Servers* const servers = replica_->servers();
-  if (servers == nullptr) return;
-  if (records() && !plan_.policy->exact()) {
-    servers->waitForOthers();  // What they bring last may still be dropped.
-    const ps::Statistics statistics = servers->statistics();
-    if (!inStep()) summary.samples = statistics.samples;
-    const std::string histogram = ps::histogram(statistics.staleness);
-    log::info(
-        "{} gradients taken, {} dropped; updates between a worker's pull and its push, and "
-        "how often: {}",
-        statistics.taken, statistics.dropped, histogram.empty() ? "none" : histogram);
-  }
-  servers->leave();
+// What servers dropped, and how stale gradients were.
+void Session::reportStatistics() {
+  if (!records() || !plan_.policy || plan_.policy->exact()) return;
+  exchange_->awaitOthers(step_);  // What they bring last may still be dropped.
+  const auto statistics = exchange_->statistics();
+  if (!statistics) return;
+  if (!plan_.pace.inStep) summary_.samples = statistics->samples;
+  const std::string histogram = ps::histogram(statistics->staleness);
+  log::info(
+      "{} gradients taken, {} dropped; updates between a worker's pull and its push, and "
+      "how often: {}",
+      statistics->taken, statistics->dropped, histogram.empty() ? "none" : histogram);
 }
 
 Feed Session::makeFeed() const {
   Feed::Pace pace = Feed::Pace::kSteps;
   std::int64_t first = first_;
   std::int64_t end = total_;
-  if (plan_.policy && !plan_.policy->together()) {
+  if (!plan_.pace.updatePerBatch) {
     pace = Feed::Pace::kOwn;
-    first = first_ / job_.size();
+    first = first_ / workers_.size();
   } else if (plan_.options.servers.requeueDropped) {
     pace = Feed::Pace::kNoLoss;
   }
   if (pace != Feed::Pace::kSteps && !plan_.options.steps) {
     end = plan_.options.epochs * order_->batchesPerEpoch();
   }
-  return Feed(train_, *order_, map_.range(job_.rank()), pace, first, end);
+  return Feed(train_, *order_, workers_.slices(), pace, first, end);
 }
 
 Summary Session::run() {
-  const TrainOptions& options = plan_.options;
-  if (!plan_.resumeStep) save(0);
-  savedAt_ = SteadyClock::now();
-  Feed feed = makeFeed();
-  const Schedule schedule = scheduleOf(task_, plan_);
-  const Replica::NextBatch next = [&] { return feed.next(); };
-
-  Summary summary;
-  Mean mean;
-  std::optional<Outcome> test;
-  std::int64_t tested = -1;  // The step that `test` is of.
-  std::int64_t step = first_;
-  // Where workers don't go in step, worker 0 evaluates for all.
-  const bool evaluates = test_ && (inStep() || records());
-  // `alone`: no line of progress is coming to tell the result.
-  const auto evaluateNow = [&](bool alone) {
-    test = evaluate();
-    tested = step;
-    if (recorder_) recorder_->evaluation(step, replica_->shown(*test), alone);
-  };
-  const auto begin = SteadyClock::now();
-  // The others go on while this worker has nothing left to do: what it saves and tells last is what
-  // they have come to together.
-  const auto awaitOthers = [&] {
-    if (inStep()) return;
-    if (records()) step = replica_->servers()->waitForOthers();
-    summary.seconds = secondsSince(begin);
-  };
-  if (done(feed, step)) {
-    if (records()) log::info("step {} was the last one: nothing is left to train", step);
-    if (evaluates) evaluateNow(/*alone=*/true);
-  }
-  bool inSection = false;
-  while (!done(feed, step) && !summary.interrupted) {
-    const double factor = factorAt(schedule, step);
-    if (feed.waits()) {
-      const Outcome outcome = replica_->emptyStep(factor, Interrupt::requested());
-      summary.interrupted = outcome.stop;
-      if (*outcome.step == step) feed.goOn();  // Nobody had anything left.
-      step = *outcome.step;
+  begin();
+  if (done()) endEmptyRun();
+  while (!done() && !summary_.interrupted) {
+    const double factor = factorAt(schedule_, step_);
+    if (feed_->waits()) {
+      waitForEpoch(factor);
       continue;
     }
-    if (!inSection) {
-      if (recorder_) recorder_->begin(sectionAt(feed, step));
-      mean = {};
-      inSection = true;
-    }
-    if (records()) {
-      for (const auto& hook : task_.hooks) hook->beforeStep(step, replica_->model());
-    }
-    const data::Position position = feed.position();
-    const std::int64_t samples = feed.samples();
-    // Where the others go on while this worker evaluates or saves, that is time of training.
-    const double start = inStep() ? secondsSince(begin) : summary.seconds;
-    const Outcome outcome =
-        replica_->step(feed.batch(), samples, next, factor, Interrupt::requested());
-    const double end = secondsSince(begin);
-    const std::int64_t before = step;
-    step = outcome.step.value_or(step + 1);
-    feed.advance(step, outcome.dropped);
-    guard(step, outcome);
-    mean.add(outcome);
-    summary.seconds += end - start;
-    summary.samples += static_cast<std::int64_t>(outcome.trained);
-    summary.interrupted = outcome.stop;
-    if (recorder_) {
-      const std::int64_t ready = plan_.options.steps ? step : position.batch + 1;
-      recorder_->step(step, ready, start, end, replica_->shown(outcome),
-                      replica_->shown(mean.value()));
-      for (const auto& hook : task_.hooks) {
-        hook->afterStep(progressOf(step, outcome), replica_->model());
-      }
-    }
-    const bool ends = endsSection(feed, before, step) || summary.interrupted;
-    const bool last = done(feed, step);
-    const bool due =
-        options.evalEvery > 0 ? before / options.evalEvery != step / options.evalEvery : ends;
-    if (last && !summary.interrupted) awaitOthers();
-    if (evaluates && (due || last) && !summary.interrupted) evaluateNow(/*alone=*/!ends);
-    if (recorder_) recorder_->endStep();
-    if (ends) {
-      if (recorder_) {
-        const std::optional<Outcome> fresh =
-            tested == step ? std::optional(replica_->shown(*test)) : std::nullopt;
-        recorder_->end(replica_->shown(mean.value()), fresh ? &*fresh : nullptr);
-      }
-      inSection = false;
-    }
-    if (saveIsDue(before, step)) save(step);
-  }
-  if (summary.interrupted) awaitOthers();
-  save(step);
-  if (saver_) throwIfError(saver_->finish());
-  if (replica_->servers() != nullptr && records() && !task_.hooks.empty()) {
-    replica_->servers()->refreshAll();  // Hooks get a whole model.
-  }
-  reportServers(summary);
+    beginSection();
+    const std::int64_t before = step_;
+    train(factor);
 
-  summary.steps = step - first_;
-  summary.train = progressOf(step, mean.value());
-  if (test) summary.test = progressOf(tested, *test);
-  if (recorder_) {
-    recorder_->finish(summary);
-    for (const auto& hook : task_.hooks) hook->atEnd(summary.train, replica_->model());
+    const bool last = done();
+    const bool sectionEnds = endsSection(before) || summary_.interrupted;
+    evaluationDue_ = evaluationDue_ || last || evaluationIsDue(before, sectionEnds);
+    saveDue_ = saveDue_ || saveIsDue(before);
+    if (last && !summary_.interrupted) awaitOthers();
+    const bool settled = exchange_->settled();
+    if (evaluates() && evaluationDue_ && settled && !summary_.interrupted) {
+      evaluateNow(/*alone=*/!sectionEnds);
+    }
+    if (recorder_) recorder_->endStep();
+    if (sectionEnds) endSection();
+    if (saveDue_ && settled) save(step_);
   }
-  return summary;
+  if (summary_.interrupted) awaitOthers();
+  save(step_);
+  if (saver_) throwIfError(saver_->finish());
+  return finish();
+}
+
+void Session::begin() {
+  step_ = first_;
+  if (!plan_.resumeStep) save(0);
+  savedAt_ = SteadyClock::now();
+  feed_.emplace(makeFeed());
+  begin_ = SteadyClock::now();
+}
+
+void Session::endEmptyRun() {
+  if (records()) log::info("step {} was the last one: nothing is left to train", step_);
+  if (evaluates()) evaluateNow(/*alone=*/true);
+}
+
+// This worker is through with the epoch; others still train samples that were dropped.
+void Session::waitForEpoch(double factor) {
+  exchange_->beginStep(Interrupt::requested());
+  const StepResult result = exchange_->finish({.factor = factor, .empty = true});
+  summary_.interrupted = result.stop;
+  if (*result.step == step_) feed_->goOn();  // Nobody had anything left.
+  step_ = *result.step;
+}
+
+void Session::beginSection() {
+  if (inSection_) return;
+  if (recorder_) recorder_->begin(section());
+  mean_ = {};
+  inSection_ = true;
+}
+
+// One step of this worker: hooks, slices, exchange, records.
+void Session::train(double factor) {
+  if (records()) {
+    for (const auto& hook : task_.hooks) hook->beforeStep(step_, replica_->model());
+  }
+  const std::int64_t done = plan_.options.steps ? -1 : feed_->position().batch + 1;
+  const StepInput input{.batch = feed_->batch(),
+                        .samples = plan_.pace.ownMeans ? feed_->ownSamples() : feed_->samples(),
+                        .allSamples = feed_->samples(),
+                        .allSlices = workers_.map.slices(),
+                        .factor = factor,
+                        .stop = Interrupt::requested(),
+                        .last = step_ + 1 >= total_};
+  // Where the others go on while this worker evaluates or saves, that is time of training.
+  const double start = plan_.pace.inStep ? secondsSince(begin_) : summary_.seconds;
+  const Outcome outcome =
+      replica_->step(*exchange_, workers_.slices(), input, [this] { return feed_->next(); });
+  const double end = secondsSince(begin_);
+  step_ = outcome.step.value_or(step_ + 1);
+  feed_->advance(step_, outcome.dropped);
+  guard(outcome);
+  mean_.add(outcome);
+  summary_.seconds += end - start;
+  summary_.samples += static_cast<std::int64_t>(outcome.trained);
+  summary_.interrupted = outcome.stop;
+  record(done < 0 ? step_ : done, start, end, outcome);
+}
+
+void Session::record(std::int64_t done, double start, double end, const Outcome& outcome) {
+  if (!recorder_) return;
+  recorder_->step(step_, done, start, end, replica_->shown(outcome),
+                  replica_->shown(mean_.value()));
+  for (const auto& hook : task_.hooks) {
+    hook->afterStep(progressOf(step_, outcome), replica_->model());
+  }
+}
+
+// The others go on while this worker has nothing left to do: what it saves and reports last is what
+// they have come to together.
+void Session::awaitOthers() {
+  if (plan_.pace.inStep) return;
+  if (records()) step_ = exchange_->awaitOthers(step_);
+  summary_.seconds = secondsSince(begin_);
+}
+
+void Session::endSection() {
+  inSection_ = false;
+  if (!recorder_) return;
+  const std::optional<Outcome> fresh =
+      testedAt_ == step_ ? std::optional(replica_->shown(*tested_)) : std::nullopt;
+  recorder_->end(replica_->shown(mean_.value()), fresh ? &*fresh : nullptr);
+}
+
+Summary Session::finish() {
+  if (records() && !task_.hooks.empty()) exchange_->refresh();  // Hooks get a whole model.
+  reportStatistics();
+  exchange_->leave();
+  summary_.steps = step_ - first_;
+  summary_.train = progressOf(step_, mean_.value());
+  if (tested_) summary_.test = progressOf(testedAt_, *tested_);
+  if (recorder_) {
+    recorder_->finish(summary_);
+    for (const auto& hook : task_.hooks) hook->atEnd(summary_.train, replica_->model());
+  }
+  return summary_;
 }
 
 }  // namespace colla::train

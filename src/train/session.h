@@ -18,6 +18,7 @@
 #include "colla/trainer.h"
 #include "data/loader.h"
 #include "data/order.h"
+#include "train/evaluation.h"
 #include "train/feed.h"
 #include "train/recorder.h"
 #include "train/replica.h"
@@ -33,43 +34,76 @@ class Session {
   Summary run();
 
  private:
-  bool records() const { return job_.rank() == 0; }
-  // No worker goes on without another: an allreduce, or servers that wait for everybody.
-  bool inStep() const {
-    return !plan_.policy || plan_.policy->exact() || plan_.strategy == Strategy::kHybrid;
-  }
-  checkpoint::Manifest manifest(std::int64_t step) const;
-  void start();
-  void saveIn(checkpoint::Directory directory);
+  using SteadyClock = std::chrono::steady_clock;
+
+  // This worker writes records and checkpoints.
+  bool records() const { return workers_.records(); }
+  // Where workers do not go in step, the one that records evaluates for all.
+  bool evaluates() const { return test_ && (plan_.pace.inStep || records()); }
+
+  // Before the first step.
+  void openData();
+  std::optional<checkpoint::Directory> ownDirectory() const;
   checkpoint::Loaded load() const;
+  void makeExchange();
+  void start(const std::optional<checkpoint::Loaded>& loaded);
+  void saveIn(checkpoint::Directory directory);
   Feed makeFeed() const;
+
+  // The parts of run(), in its order.
+  void begin();
+  void endEmptyRun();
+  void waitForEpoch(double factor);
+  void beginSection();
+  void train(double factor);
+  void record(std::int64_t done, double start, double end, const Outcome& outcome);
+  void awaitOthers();
+  void evaluateNow(bool alone);
+  void endSection();
+  Summary finish();
+
+  bool done() const;
+  bool endsSection(std::int64_t before) const;
+  bool evaluationIsDue(std::int64_t before, bool sectionEnds) const;
+  bool saveIsDue(std::int64_t before) const;
+  observe::Section section() const;
+
   void save(std::int64_t step);
-  bool saveIsDue(std::int64_t before, std::int64_t step) const;
-  Outcome evaluate();
-  void guard(std::int64_t step, const Outcome& outcome) const;
+  checkpoint::Manifest manifest(std::int64_t step) const;
+  void guard(const Outcome& outcome) const;
   // The checkpoint to go back to, in words; empty if there is none on the disk.
   std::string offer() const;
-  observe::Section sectionAt(const Feed& feed, std::int64_t step) const;
-  bool endsSection(const Feed& feed, std::int64_t before, std::int64_t step) const;
-  bool done(const Feed& feed, std::int64_t step) const;
   Progress progressOf(std::int64_t step, const Outcome& outcome) const;
-  void reportServers(Summary& summary);
+  void reportStatistics();
 
-  Job& job_;
+  const Workers workers_;
   const Task& task_;
   const RunPlan& plan_;
+  const Schedule schedule_;
   std::shared_ptr<const Dataset> train_;
   std::shared_ptr<const Dataset> test_;  // Null: there is none.
-  SliceMap map_;
   std::optional<data::Order> order_;
-  std::int64_t total_ = 0;    // Updates, in all.
-  std::int64_t section_ = 0;  // Steps of a section, where training goes by steps.
+  std::int64_t total_ = 0;         // Updates, in all.
+  std::int64_t sectionSteps_ = 0;  // Steps of a section, where training goes by steps.
   std::unique_ptr<Replica> replica_;
+  std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<checkpoint::Saver> saver_;
-  std::int64_t first_ = 0;
   std::int64_t saved_ = -1;  // Step of the newest checkpoint, which is finite if that is guarded.
-  std::chrono::steady_clock::time_point savedAt_;
+  SteadyClock::time_point savedAt_;
+
+  // Of the run.
+  std::optional<Feed> feed_;
+  std::int64_t first_ = 0;  // Updates made before it,
+  std::int64_t step_ = 0;   // and by now.
+  SteadyClock::time_point begin_;
+  bool inSection_ = false;
+  Mean mean_;  // Of the section.
+  std::optional<Outcome> tested_;
+  std::int64_t testedAt_ = -1;  // The step that tested_ is of.
+  bool evaluationDue_ = false;  // As soon as all workers have the same parameters.
+  bool saveDue_ = false;
+  Summary summary_;
 };
 
 }  // namespace colla::train

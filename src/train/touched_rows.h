@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "train/exchange/parameter.h"
 #include "train/row_lookup.h"
-#include "train/updater.h"
 
 namespace colla::train {
 

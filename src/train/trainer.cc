@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <thread>
 #include <type_traits>
@@ -25,16 +24,6 @@
 
 namespace colla {
 namespace {
-
-constexpr std::array<std::pair<Strategy, std::string_view>, 7> kStrategies = {{
-    {Strategy::kSingle, "single"},
-    {Strategy::kMirrored, "mirrored"},
-    {Strategy::kAllreduce, "allreduce"},
-    {Strategy::kPsSync, "ps-sync"},
-    {Strategy::kPsAsync, "ps-async"},
-    {Strategy::kPsSsp, "ps-ssp"},
-    {Strategy::kHybrid, "hybrid"},
-}};
 
 // What is thrown on the way becomes a Status again.
 template <typename Body>
@@ -119,7 +108,7 @@ auto runThreads(const train::RunPlan& plan, const Work& work)
 template <typename Work>
 auto runWorkers(const train::RunPlan& plan, const Work& work)
     -> Result<std::invoke_result_t<Work, Job&>> {
-  if (plan.strategy == Strategy::kMirrored) return runThreads(plan, work);
+  if (traitsOf(plan.strategy).workers == WorkerKind::kThreads) return runThreads(plan, work);
   COLLA_TRY_ASSIGN(const auto job, Job::init(jobOptions(plan)));
   if (job->role() == Role::kWorker && job->size() != plan.workers) {
     return {StatusCode::kInvalidArgument,
@@ -153,26 +142,6 @@ Result<train::RunPlan> planFor(const Task& task, const TrainOptions& options,
 
 }  // namespace
 
-std::string_view toString(Strategy strategy) {
-  return std::ranges::find(kStrategies, strategy, &std::pair<Strategy, std::string_view>::first)
-      ->second;
-}
-
-Result<Strategy> parseStrategy(std::string_view text) {
-  for (const auto& [strategy, name] : kStrategies) {
-    if (text == name) return strategy;
-  }
-  return {StatusCode::kInvalidArgument,
-          fmt::format("there is no strategy \"{}\": use single, mirrored, allreduce, ps-sync, "
-                      "ps-async, ps-ssp or hybrid",
-                      text)};
-}
-
-bool hasServers(Strategy strategy) {
-  return strategy == Strategy::kPsSync || strategy == Strategy::kPsAsync ||
-         strategy == Strategy::kPsSsp || strategy == Strategy::kHybrid;
-}
-
 Trainer::Trainer(Task task) : task_(std::move(task)) {}
 Trainer::~Trainer() = default;
 
@@ -189,10 +158,12 @@ Result<Summary> Trainer::run(const TrainOptions& options) {
 Result<Evaluation> Trainer::evaluate(const TrainOptions& options) {
   TrainOptions resumed = options;
   resumed.resume = true;
-  // No parameters are changed: workers are enough.
-  if (resumed.strategy && hasServers(*resumed.strategy)) {
+  // No parameters are changed: workers are enough, however they would agree.
+  const StrategyTraits* const chosen = resumed.strategy ? &traitsOf(*resumed.strategy) : nullptr;
+  if (chosen != nullptr && (chosen->servers || !chosen->sameBits)) {
     resumed.strategy.reset();
     resumed.servers = {};
+    resumed.localSgd = {};
   }
   COLLA_TRY_ASSIGN(const train::RunPlan plan, planFor(task_, resumed, train::Purpose::kEvaluate));
   return runWorkers(plan, [&](Job& job) {

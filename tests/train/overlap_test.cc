@@ -16,7 +16,7 @@
 #include "job/environment.h"
 #include "job/open_store.h"
 #include "ps/server.h"
-#include "train/servers.h"
+#include "train/exchange/server_link.h"
 #include "train/slice_random.h"
 
 namespace colla::train {
@@ -135,7 +135,7 @@ struct Layers {
     return layers[2](hidden).sum();
   }
   std::vector<torch::nn::Linear> layers;
-  Servers::Tensors tensors;
+  ServerLink::Tensors tensors;
 };
 
 ServerPlan plan() {
@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(Transports, OverlapTest, ::testing::Values("shm", "tcp-
 TEST_P(OverlapTest, TheLastLayersGradientsArriveBeforeTheOthersAreComputed) {
   run(GetParam(), [](Job& job, Watched& watched) {
     Layers model;
-    Servers servers(job, *SliceMap::even(1, 1), model.tensors, plan());
+    ServerLink servers(Workers::all(job), model.tensors, plan());
     servers.start(0, {});
     std::size_t early = 0;
     servers.beginSlice(0);
@@ -168,7 +168,7 @@ TEST_P(OverlapTest, TheLastLayersGradientsArriveBeforeTheOthersAreComputed) {
 TEST(PullTest, TheParametersThatForwardNeedsFirstAreSentFirst) {
   run("tcp-plain", [](Job& job, Watched& watched) {
     Layers model;
-    Servers servers(job, *SliceMap::even(1, 1), model.tensors, plan());
+    ServerLink servers(Workers::all(job), model.tensors, plan());
     servers.start(0, {});
     servers.beginSlice(0);
     model.loss([] {}).backward();
@@ -188,12 +188,12 @@ TEST(PullTest, TheParametersThatForwardNeedsFirstAreSentFirst) {
 // Rows come when forward is about to read them.
 TEST_P(OverlapTest, RowsArePulledInTheOrderOfLookups) {
   run(GetParam(), [](Job& job, Watched& watched) {
-    Servers::Tensors tensors;
+    ServerLink::Tensors tensors;
     for (const char* name : {"a", "b"}) {
       tensors.tables.push_back({name, torch::ones({50, 4}).set_requires_grad(true)});
       tensors.orders.push_back(static_cast<int>(tensors.orders.size()));
     }
-    Servers servers(job, *SliceMap::even(1, 1), tensors, plan());
+    ServerLink servers(Workers::all(job), tensors, plan());
     servers.start(0, {});
     const SliceRandom random(1);
     const RowLookup lookup(&servers);

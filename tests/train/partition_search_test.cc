@@ -1,4 +1,4 @@
-#include "train/partition_search.h"
+#include "train/exchange/partition_search.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Gradients on their way through the buckets, with workers as threads, and the loop that a program
 // owns itself.
-#include "train/reducer.h"
+#include "train/exchange/reducer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ void runStep(Job& job, Reducer& reducer, const std::function<torch::Tensor(int)>
 TEST(ReducerTest, AParameterUsedTwiceGivesOneGradient) {
   runWorkers(2, 4, [](Job& job) {
     const torch::Tensor w = parameter({1, 2, 3});
-    Reducer reducer(job, mapOf(job), {{"w", w}}, Reducer::Options());
+    Reducer reducer(Workers::all(job), {{"w", w}}, Reducer::Options());
     runStep(job, reducer, [&](int slice) { return (w * w).sum() * (slice + 1); });
     EXPECT_TRUE(torch::equal(reducer.sum(0), torch::tensor({20.0f, 40.0f, 60.0f})));
     EXPECT_TRUE(torch::equal(w.grad(), reducer.sum(0)));
@@ -73,7 +73,7 @@ TEST(ReducerTest, AGradientThatOnlySomeSlicesHaveIsEverybodys) {
     const torch::Tensor a = parameter({1});
     const torch::Tensor b = parameter({1});
     const torch::Tensor c = parameter({1});
-    Reducer reducer(job, mapOf(job), {{"a", a}, {"b", b}, {"c", c}}, Reducer::Options());
+    Reducer reducer(Workers::all(job), {{"a", a}, {"b", b}, {"c", c}}, Reducer::Options());
     for (int step = 0; step < 3; ++step) {
       runStep(job, reducer, [&](int slice) { return (slice == 2 ? a + 5 * b : 2 * a).sum(); });
       EXPECT_EQ(reducer.sum(0).item<float>(), 5);
@@ -88,7 +88,7 @@ TEST(ReducerTest, ZeroGradThatKeepsTensorsDoesNoHarm) {
   runWorkers(2, 4, [](Job& job) {
     const torch::Tensor w = parameter({1, 2});
     const torch::Tensor v = parameter({3});
-    Reducer reducer(job, mapOf(job), {{"w", w}, {"v", v}}, {.bucketBytes = 1});
+    Reducer reducer(Workers::all(job), {{"w", w}, {"v", v}}, {.bucketBytes = 1});
     for (int step = 0; step < 3; ++step) {
       runStep(job, reducer, [&](int slice) {
         for (const torch::Tensor& each : {w, v}) {
@@ -109,7 +109,7 @@ TEST(ReducerTest, GradientsStayUntilTheNextBackward) {
     runWorkers(workers, 2, [](Job& job) {
       const torch::Tensor a = parameter({1, 2});
       const torch::Tensor b = parameter({3});
-      Reducer reducer(job, mapOf(job), {{"a", a}, {"b", b}}, {.bucketBytes = 1});
+      Reducer reducer(Workers::all(job), {{"a", a}, {"b", b}}, {.bucketBytes = 1});
       for (int step = 0; step < 4; ++step) {
         const torch::Tensor seen = reducer.sum(0);
         runStep(job, reducer, [&](int slice) {
@@ -131,7 +131,7 @@ TEST(ReducerTest, GradientsStayUntilTheNextBackward) {
 TEST(ReducerTest, SparseGradientsAreSummedAsDenseOnes) {
   runWorkers(2, 2, [](Job& job) {
     torch::nn::Embedding table(torch::nn::EmbeddingOptions(4, 2).sparse(true));
-    Reducer reducer(job, mapOf(job), {{"table", table->weight}}, Reducer::Options());
+    Reducer reducer(Workers::all(job), {{"table", table->weight}}, Reducer::Options());
     runStep(job, reducer, [&](int slice) { return table(torch::tensor({slice, slice, 3})).sum(); });
     EXPECT_TRUE(torch::equal(reducer.sum(0),
                              torch::tensor({{2.f, 2.f}, {2.f, 2.f}, {0.f, 0.f}, {2.f, 2.f}})));
@@ -149,10 +149,10 @@ TEST(ReducerTest, RowsHaveTheBitsOfWholeGradients) {
       const torch::Tensor table = torch::zeros({50, 3}).set_requires_grad(true);
       const torch::Tensor vector = torch::zeros({50}).set_requires_grad(true);
       const torch::Tensor other = parameter({1, 2});
-      Reducer reducer(job, mapOf(job),
-                      {{"table", table, true, rowSparse, asWhole},
+      Reducer reducer(Workers::all(job),
+                      {{"table", table, Reducer::Kind::kGradient, rowSparse, asWhole},
                        {"other", other},
-                       {"vector", vector, true, rowSparse, asWhole}},
+                       {"vector", vector, Reducer::Kind::kGradient, rowSparse, asWhole}},
                       {.bucketBytes = 1});
       for (int step = 0; step < 3; ++step) {
         runStep(job, reducer, [&](int slice) {
@@ -199,7 +199,8 @@ TEST(ReducerTest, RowsThatNobodyHasAreNoGradient) {
     runWorkers(2, 2, [&](Job& job) {
       const torch::Tensor table = torch::zeros({5, 2}).set_requires_grad(true);
       const torch::Tensor other = parameter({1});
-      Reducer reducer(job, mapOf(job), {{"table", table, true, true, whole}, {"other", other}},
+      Reducer reducer(Workers::all(job),
+                      {{"table", table, Reducer::Kind::kGradient, true, whole}, {"other", other}},
                       Reducer::Options());
       runStep(job, reducer, [&](int) { return other.sum(); });
       EXPECT_FALSE(reducer.sum(0).defined());
@@ -211,7 +212,8 @@ TEST(ReducerTest, RowsThatNobodyHasAreNoGradient) {
 TEST(ReducerTest, AWholeGradientWhereRowsWereSaidIsRefusedByName) {
   runWorkers(1, 1, [](Job& job) {
     const torch::Tensor table = torch::ones({5, 2}).set_requires_grad(true);
-    Reducer reducer(job, mapOf(job), {{"table.weight", table, true, true}}, Reducer::Options());
+    Reducer reducer(Workers::all(job), {{"table.weight", table, Reducer::Kind::kGradient, true}},
+                    Reducer::Options());
     EXPECT_THAT(refusal([&] { runStep(job, reducer, [&](int) { return table.sum(); }); }),
                 AllOf(HasSubstr("\"table.weight\""), HasSubstr("sparse")));
   });
@@ -226,7 +228,7 @@ TEST(ReducerTest, GradientsStartOn64ByteBoundaries) {
         entries.push_back({std::to_string(length), torch::ones({length}).set_requires_grad(true)});
       }
       entries.push_back({"double", torch::ones({3}, torch::kFloat64).set_requires_grad(true)});
-      Reducer reducer(job, mapOf(job), entries, {.bucketBytes = bytes});
+      Reducer reducer(Workers::all(job), entries, {.bucketBytes = bytes});
       for (int step = 0; step < 2; ++step) {
         runStep(job, reducer, [&](int) {
           torch::Tensor loss = torch::zeros({});
@@ -252,7 +254,7 @@ TEST(ReducerTest, BucketsDoNotChangeBits) {
         entries.push_back({std::to_string(i),
                            torch::arange(1 + 300 * i, torch::kFloat32).set_requires_grad(true)});
       }
-      Reducer reducer(job, mapOf(job), entries, {.bucketBytes = bucketBytes});
+      Reducer reducer(Workers::all(job), entries, {.bucketBytes = bucketBytes});
       for (int step = 0; step < 4; ++step) {
         runStep(job, reducer, [&](int slice) {
           torch::Tensor loss = torch::zeros({});
@@ -282,7 +284,7 @@ TEST(ReducerTest, BucketsLeaveWhileBackwardRunsInTheOrderLearned) {
     const torch::Tensor late = parameter({1});  // Backward reaches it last.
     const torch::Tensor middle = parameter({2});
     const torch::Tensor early = parameter({3});
-    Reducer reducer(job, mapOf(job), {{"early", early}, {"middle", middle}, {"late", late}},
+    Reducer reducer(Workers::all(job), {{"early", early}, {"middle", middle}, {"late", late}},
                     {.bucketBytes = 1});
     const auto run = [&](const std::function<void()>& beforeLate) {
       runStep(job, reducer, [&](int slice) {
@@ -318,7 +320,7 @@ TEST(ReducerTest, BucketsLeaveWhileBackwardRunsInTheOrderLearned) {
 TEST(ReducerTest, AParameterThatChangesShapeIsRefusedByName) {
   runWorkers(1, 1, [](Job& job) {
     torch::Tensor w = parameter({1, 2, 3});
-    Reducer reducer(job, mapOf(job), {{"layer.weight", w}}, Reducer::Options());
+    Reducer reducer(Workers::all(job), {{"layer.weight", w}}, Reducer::Options());
     runStep(job, reducer, [&](int) { return w.sum(); });
     w.set_data(torch::ones({4}));
     EXPECT_THAT(refusal([&] { runStep(job, reducer, [&](int) { return w.sum(); }); }),
@@ -329,7 +331,7 @@ TEST(ReducerTest, AParameterThatChangesShapeIsRefusedByName) {
 TEST(ReducerTest, AGradientOutsideOfAStepIsRefused) {
   runWorkers(1, 1, [](Job& job) {
     const torch::Tensor w = parameter({1});
-    const Reducer reducer(job, mapOf(job), {{"w", w}}, Reducer::Options());
+    const Reducer reducer(Workers::all(job), {{"w", w}}, Reducer::Options());
     EXPECT_THAT(refusal([&] { w.sum().backward(); }), HasSubstr("outside of a step"));
   });
 }

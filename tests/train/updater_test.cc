@@ -1,5 +1,5 @@
 // Parameters that several workers have in common get the bits of an update that one makes alone.
-#include "train/updater.h"
+#include "train/exchange/updater.h"
 
 #include <gtest/gtest.h>
 
@@ -53,8 +53,8 @@ class CommonUpdateTest : public testing::TestWithParam<OptimizerOptions> {
  protected:
   // What is there after each step.
   static std::vector<std::string> train(const std::vector<Parameter>& all, Job* job) {
-    const auto updater = makeUpdater(GetParam(), all, job);
-    EXPECT_EQ(updater->common(), job != nullptr);
+    const std::optional<Workers> workers = job ? std::optional(Workers::all(*job)) : std::nullopt;
+    const auto updater = makeUpdater(GetParam(), all, workers ? &*workers : nullptr);
     for (const Parameter& parameter : all) {
       const auto start = reinterpret_cast<std::uintptr_t>(parameter.tensor.data_ptr());
       EXPECT_EQ(start % 64, 0) << parameter.name << " starts within a cache line";

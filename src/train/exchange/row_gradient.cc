@@ -1,4 +1,4 @@
-#include "train/row_gradient.h"
+#include "train/exchange/row_gradient.h"
 
 #include <fmt/format.h>
 

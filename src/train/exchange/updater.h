@@ -1,8 +1,8 @@
 // Turns the summed gradients of a step into the next parameters, the same ones on every worker.
 //
 // Two of them: Colla's own kernels (optim/update_rule.h), and any torch::optim class. Workers that
-// share memory can have parameters and optimizer state in common: then each updates a part of them,
-// instead of all of them everything. Not thread safe; one per replica.
+// share memory can have parameters and optimizer state in common: then each of them updates a part,
+// and they meet. Otherwise each of them updates everything. Not thread safe; one per worker.
 #pragma once
 
 #include <torch/torch.h>
@@ -13,16 +13,12 @@
 #include <vector>
 
 #include "checkpoint/tensor_view.h"
-#include "colla/job.h"
 #include "colla/optimizer.h"
 #include "colla/trainer.h"
+#include "train/exchange/parameter.h"
+#include "train/exchange/workers.h"
 
 namespace colla::train {
-
-struct Parameter {
-  std::string name;
-  torch::Tensor tensor;
-};
 
 class Updater {
  public:
@@ -32,8 +28,6 @@ class Updater {
   // A sparse one has rows that ascend, each once; the other rows stay as they are. `factor` is the
   // schedule's, `scale` multiplies the gradients (clipping).
   virtual void apply(std::span<const torch::Tensor> gradients, double factor, double scale) = 0;
-  // The parameters are in common with the other workers, who all call every function here.
-  virtual bool common() const { return false; }
 
   // What a checkpoint keeps, valid until the next call of any function.
   virtual std::vector<checkpoint::TensorView> state() = 0;
@@ -47,9 +41,10 @@ double clipFactorOf(std::span<const torch::Tensor> gradients, double maxNorm);
 // Of one gradient: of a sparse one row by row, so that it is the same whoever holds which rows.
 double squaresOf(const torch::Tensor& gradient);
 
-// `common`: workers that are to have parameters and optimizer state in common, if that can be; from
-// then on the parameters are rank 0's, and nobody else may write to them.
+// `common`: workers whose hosts are to have parameters and optimizer state once each, if that can
+// be; from then on the first worker of a host alone may write to the parameters. Must outlive the
+// updater.
 std::unique_ptr<Updater> makeUpdater(const Optimizer& optimizer, std::vector<Parameter> parameters,
-                                     Job* common = nullptr);
+                                     const Workers* common = nullptr);
 
 }  // namespace colla::train

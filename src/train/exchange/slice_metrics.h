@@ -8,16 +8,16 @@
 #include <span>
 #include <vector>
 
-#include "colla/job.h"
 #include "colla/slices.h"
 #include "collective/partial_sums.h"
+#include "train/exchange/workers.h"
 
 namespace colla::train {
 
 class SliceMetrics {
  public:
-  // `count` numbers for each slice of map.range(job.rank()).
-  SliceMetrics(Job& job, const SliceMap& map, std::size_t count);
+  // `count` numbers for each of this worker's slices.
+  SliceMetrics(const Workers& workers, std::size_t count);
   // For one worker that runs all `slices` by itself.
   SliceMetrics(int slices, std::size_t count);
 
@@ -26,9 +26,9 @@ class SliceMetrics {
   Result<std::span<const double>> reduce();
 
  private:
-  SliceMetrics(Job* job, SliceMap map, int rank, std::size_t count);
+  SliceMetrics(Group* group, SliceMap map, int rank, std::size_t count);
 
-  Job* const job_;  // Null: nobody else is asked.
+  Group* const group_;  // Null: this worker alone has all slices.
   const SliceMap map_;
   const std::size_t count_;
   const collective::PartialSums sums_;

@@ -1,4 +1,4 @@
-#include "train/reducer.h"
+#include "train/exchange/reducer.h"
 
 #include <fmt/format.h>
 #include <torch/csrc/autograd/engine.h>
@@ -11,24 +11,28 @@
 
 #include "base/check.h"
 #include "colla/error.h"
-#include "train/row_gradient.h"
+#include "train/exchange/row_gradient.h"
 #include "train/tensors.h"
 
 namespace colla::train {
 namespace {
 
+bool isGradient(const Reducer::Entry& entry) { return entry.kind == Reducer::Kind::kGradient; }
+
 [[noreturn]] void refuse(const Reducer::Entry& entry, const std::string& why) {
   throw Error(
       StatusCode::kInvalidArgument,
-      fmt::format("{} \"{}\" {}", entry.parameter ? "parameter" : "buffer", entry.name, why));
+      fmt::format("{} \"{}\" {}", isGradient(entry) ? "parameter" : "buffer", entry.name, why));
 }
 
 // Partial sums and levels of the tree: enough for any number of slices.
 constexpr int kMostBuffers = 80;
 
-// 1 in each of the floating-point types.
+// 1 in each of the types that buckets have.
 std::uint64_t bitsOfOne(DataType type) {
   switch (type) {
+    case DataType::kUInt8:
+      return 1;
     case DataType::kFloat64:
       return std::bit_cast<std::uint64_t>(1.0);
     case DataType::kBFloat16:
@@ -40,14 +44,15 @@ std::uint64_t bitsOfOne(DataType type) {
   }
 }
 
-// An entry for each whole one, with a number for each of its rows.
-std::vector<Reducer::Entry> withTelling(std::vector<Reducer::Entry> entries) {
+// Adds, for each row-sparse matrix that travels dense, an entry with one number per row: above 0 if
+// some slice has a gradient for the row.
+std::vector<Reducer::Entry> withPresence(std::vector<Reducer::Entry> entries) {
   const std::size_t count = entries.size();
   for (std::size_t i = 0; i < count; ++i) {
-    if (!entries[i].whole) continue;
+    if (!entries[i].travelsDense) continue;
     COLLA_CHECK(entries[i].rowSparse);
     const std::int64_t rows = entries[i].tensor.size(0);
-    entries.push_back({entries[i].name + "'s rows", torch::zeros({rows}), false});
+    entries.push_back({entries[i].name + "'s rows", torch::zeros({rows}), Reducer::Kind::kSum});
   }
   return entries;
 }
@@ -67,6 +72,7 @@ struct Reducer::SharedBucket {
       if (i < sums.partials()) {
         shared.push_back(valueOrThrow(job.allocate(bytes)));
         buffers.push_back(shared.back().bytes().data());
+        partials.emplace_back(buffers.back(), plan.count, plan.type);
       } else {
         levels.push_back(torch::empty({static_cast<std::int64_t>(bytes)}, torch::kByte));
         buffers.push_back(static_cast<std::byte*>(levels.back().data_ptr()));
@@ -90,7 +96,8 @@ struct Reducer::SharedBucket {
 
   BucketPlan plan;
   collective::PartialSums sums;
-  std::vector<Bucket> shared;         // Partial sums.
+  std::vector<Bucket> shared;         // Partial sums,
+  std::vector<ConstBuffer> partials;  // and what an allreduce sees of them.
   std::vector<torch::Tensor> levels;  // What they are folded from.
   std::vector<std::byte*> buffers;
   std::vector<std::byte> flags;  // Of the present slice: 1 for members whose value counts.
@@ -100,49 +107,50 @@ struct Reducer::SharedBucket {
   std::optional<Handle> handle;
 };
 
-Reducer::Reducer(Job& job, SliceMap map, std::vector<Entry> entries, const Options& options)
-    : job_(job),
-      map_(std::move(map)),
-      range_(map_.range(job.rank())),
-      entries_(withTelling(std::move(entries))),
-      tells_(entries_.size(), -1),
+Reducer::Reducer(const Workers& workers, std::vector<Entry> entries, const Options& options)
+    : workers_(workers),
+      range_(workers.slices()),
+      entries_(withPresence(std::move(entries))),
+      presence_(entries_.size(), -1),
       options_(options),
       sums_(entries_.size()),
       next_(range_.begin) {
   std::vector<std::size_t> widths;
-  // The entries that tell come last, in the order of the whole ones.
-  auto telling = static_cast<int>(entries_.size()) -
-                 static_cast<int>(std::ranges::count(entries_, true, &Entry::whole));
+  // Presence comes last, in the order of the matrices.
+  auto presence = static_cast<int>(entries_.size()) -
+                  static_cast<int>(std::ranges::count(entries_, true, &Entry::travelsDense));
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
     const Buffer memory = memoryOf(entry.tensor, entry.name);
     extents_.push_back({memory.type(), memory.count()});
-    matrices_.push_back(entry.rowSparse && !entry.whole ? static_cast<int>(widths.size()) : -1);
-    if (entry.whole) tells_[i] = telling++;
+    matrices_.push_back(entry.rowSparse && !entry.travelsDense ? static_cast<int>(widths.size())
+                                                               : -1);
+    if (entry.travelsDense) presence_[i] = presence++;
     if (!entry.rowSparse) continue;
     COLLA_CHECK(options_.op == ReduceOp::kSum);
     if (memory.type() != DataType::kFloat32 || entry.tensor.dim() < 1 || memory.count() == 0) {
-      refuse(entry, "can't have gradients of rows: it is no float32 matrix");
+      refuse(entry, "can't have gradients of rows: it is not a float32 matrix");
     }
-    if (entry.whole) continue;
+    if (entry.travelsDense) continue;
     widths.push_back(memory.count() / static_cast<std::size_t>(entry.tensor.size(0)));
   }
-  if (!widths.empty()) rows_.emplace(map_, job.rank(), std::move(widths));
+  if (!widths.empty()) rows_.emplace(workers.map, workers.rank(), std::move(widths));
   // A first guess: backward reaches the last parameters first, and buffers come after it.
   std::vector<int> order;
   for (int i = static_cast<int>(entries_.size()) - 1; i >= 0; --i) {
-    if (entries_[i].parameter && matrices_[i] < 0) order.push_back(i);
+    if (isGradient(entries_[i]) && matrices_[i] < 0) order.push_back(i);
   }
   for (int i = 0; i < static_cast<int>(entries_.size()); ++i) {
-    if (!entries_[i].parameter) order.push_back(i);
+    if (!isGradient(entries_[i])) order.push_back(i);
   }
   build(order);
+  if (!options_.hooks) return;
   std::vector<std::pair<int, torch::Tensor>> parameters;
   for (int i = 0; i < static_cast<int>(entries_.size()); ++i) {
-    if (entries_[i].parameter) parameters.emplace_back(i, entries_[i].tensor);
+    if (isGradient(entries_[i])) parameters.emplace_back(i, entries_[i].tensor);
   }
   hooks_.emplace(std::move(parameters),
-                 [this](int entry, const torch::Tensor& grad) { take(entry, grad, true); });
+                 [this](int entry, const torch::Tensor& gradient) { take(entry, gradient); });
 }
 
 Reducer::~Reducer() {
@@ -155,9 +163,11 @@ void Reducer::build(std::span<const int> order) {
   buckets_.clear();
   places_.assign(entries_.size(), {});
   views_.assign(entries_.size(), {});
-  for (BucketPlan& plan : planBuckets(extents_, order, options_.bucketBytes)) {
-    const auto& bucket = buckets_.emplace_back(
-        std::make_unique<SharedBucket>(std::move(plan), map_.subtrees(job_.rank()), job_));
+  BucketPlans plans = planBuckets(extents_, order, options_.bucketBytes);
+  tail_ = plans.tail;
+  for (BucketPlan& plan : plans.buckets) {
+    const auto& bucket = buckets_.emplace_back(std::make_unique<SharedBucket>(
+        std::move(plan), workers_.map.subtrees(workers_.rank()), workers_.job));
     for (int member = 0; const auto& [entry, offset] : bucket->plan.members) {
       const torch::Tensor& tensor = entries_[entry].tensor;
       places_[entry] = {static_cast<int>(buckets_.size()) - 1, member++};
@@ -173,13 +183,14 @@ void Reducer::beginSlice(int slice) {
 }
 
 void Reducer::add(int entry, const torch::Tensor& value, bool changed) {
-  take(entry, value, changed);
+  if (entries_[entry].kind == Kind::kSum) return put(entry, value, changed);
+  if (slice_ == 0) put(entry, value, /*counts=*/true);
 }
 
-void Reducer::take(int entry, const torch::Tensor& value, bool counts) {
+void Reducer::put(int entry, const torch::Tensor& value, bool counts) {
   const Entry& target = entries_[entry];
   if (!slice_) {
-    if (!options_.sliceIsBackward) refuse(target, "got a gradient outside of a step");
+    if (!options_.oneSlicePerBackward) refuse(target, "got a gradient outside of a step");
     if (missingSlices() == 0) {
       refuse(target, "got a gradient of one slice too many: call step() first");
     }
@@ -187,11 +198,11 @@ void Reducer::take(int entry, const torch::Tensor& value, bool counts) {
     torch::autograd::Engine::get_default_engine().queue_callback([this] { endSlice(); });
   }
   if (target.rowSparse) return takeRows(entry, value);
-  put(entry, (value.is_sparse() ? value.to_dense() : value).contiguous(), counts);
+  putInBucket(entry, (value.is_sparse() ? value.to_dense() : value).contiguous(), counts);
 }
 
 // One slice's value, in its bucket.
-void Reducer::put(int entry, const torch::Tensor& dense, bool counts) {
+void Reducer::putInBucket(int entry, const torch::Tensor& dense, bool counts) {
   const Entry& target = entries_[entry];
   const auto [bucketIndex, member] = places_[entry];
   SharedBucket& bucket = *buckets_[bucketIndex];
@@ -221,7 +232,7 @@ void Reducer::put(int entry, const torch::Tensor& dense, bool counts) {
 void Reducer::takeRows(int entry, const torch::Tensor& value) {
   const Entry& target = entries_[entry];
   const RowGradient gradient(target.name, target.tensor, value);
-  if (target.whole) {
+  if (target.travelsDense) {
     const auto width = static_cast<std::size_t>(target.tensor.numel() / target.tensor.size(0));
     return putRows(entry, collective::gatherRows(gradient.rows(), gradient.values(), width));
   }
@@ -231,21 +242,21 @@ void Reducer::takeRows(int entry, const torch::Tensor& value) {
 void Reducer::putRows(int entry, const collective::Rows& rows) {
   const torch::Tensor& tensor = entries_[entry].tensor;
   const torch::Tensor dense = torch::zeros(tensor.sizes());
-  const torch::Tensor there = torch::zeros({tensor.size(0)});
+  const torch::Tensor present = torch::zeros({tensor.size(0)});
   const auto width = tensor.numel() / tensor.size(0);
   for (std::size_t i = 0; i < rows.rows.size(); ++i) {
     std::copy_n(rows.values.data() + i * static_cast<std::size_t>(width), width,
                 dense.data_ptr<float>() + rows.rows[i] * width);
-    there.data_ptr<float>()[rows.rows[i]] = 1;
+    present.data_ptr<float>()[rows.rows[i]] = 1;
   }
-  put(entry, dense, true);
-  put(tells_[entry], there, true);
+  putInBucket(entry, dense, true);
+  putInBucket(presence_[entry], present, true);
 }
 
 // The sums are sparse tensors whose memory is rows_'s.
 void Reducer::finishRows() {
   if (!rows_) return;
-  throwIfError(rows_->finish(job_.world()));
+  throwIfError(rows_->finish(workers_.group));
   for (int entry = 0; entry < static_cast<int>(entries_.size()); ++entry) {
     if (matrices_[entry] < 0) continue;
     const Rows& sum = rows_->sum(matrices_[entry]);
@@ -265,14 +276,14 @@ void Reducer::finishRows() {
   }
 }
 
-// After the buckets' sums: those rows of a whole one that some slice had.
-void Reducer::finishWhole() {
+// Makes matrices that travelled dense sparse again: only rows that some slice had a gradient for.
+void Reducer::finishDenseRows() {
   for (int entry = 0; entry < static_cast<int>(entries_.size()); ++entry) {
-    if (tells_[entry] < 0) continue;
+    if (presence_[entry] < 0) continue;
     const torch::Tensor& tensor = entries_[entry].tensor;
     torch::Tensor sum;
     if (sums_[entry].defined()) {
-      const torch::Tensor rows = sums_[tells_[entry]].nonzero().flatten();
+      const torch::Tensor rows = sums_[presence_[entry]].nonzero().flatten();
       if (rows.numel() > 0) {
         sum = torch::_sparse_coo_tensor_unsafe(rows.unsqueeze(0),
                                                sums_[entry].index_select(0, rows), tensor.sizes());
@@ -290,7 +301,13 @@ void Reducer::complete(SharedBucket& bucket) {
   for (std::size_t member = 0; member < bucket.seen.size(); ++member) {
     const auto& [entry, offset] = bucket.plan.members[member];
     if (bucket.seen[member]) continue;
-    bucket.sums.addZeros(*slice_, bucket.at(offset, pointers), extents_[entry].count);
+    if (entries_[entry].kind == Kind::kFirst && *slice_ == 0) {  // Slice 0 left it as it was.
+      bucket.sums.add(*slice_, bucket.at(offset, pointers), entries_[entry].tensor.data_ptr(),
+                      extents_[entry].count);
+      bucket.setFlag(member);
+    } else {
+      bucket.sums.addZeros(*slice_, bucket.at(offset, pointers), extents_[entry].count);
+    }
   }
   bucket.sums.add(*slice_, bucket.at(bucket.plan.flags, pointers), bucket.flags.data(),
                   bucket.seen.size());
@@ -299,26 +316,29 @@ void Reducer::complete(SharedBucket& bucket) {
   bucket.ready = *slice_ == range_.end - 1;
 }
 
-// All but the last bucket, which nothing can hide any more, leave in their order on the progress
-// thread: most while backward runs, and those that some worker has no gradients for at its end, so
-// that every worker has started the same ones when the step's other exchanges follow.
+// All but the tail, which nothing can hide any more, leave in their order on the progress thread:
+// most while backward runs, and those that some worker has no gradients for at its end, so that
+// every worker has started the same ones when the tail follows.
 void Reducer::startReady() {
-  if (job_.size() == 1) return;
-  while (started_ + 1 < buckets_.size() && buckets_[started_]->ready) {
+  if (workers_.size() == 1) return;
+  while (started_ + tail_ < buckets_.size() && buckets_[started_]->ready) {
     SharedBucket& bucket = *buckets_[started_++];
-    bucket.handle = job_.world().async([this, &bucket](Group&) { return exchange(bucket); });
+    bucket.handle = workers_.group.async([this, &bucket](Group& group) {
+      const collective::SumPart part = partOf(bucket);
+      return allreduce(group, workers_.map, part.partials, part.result, {.op = options_.op});
+    });
   }
 }
 
-Status Reducer::exchange(SharedBucket& bucket) {
-  std::array<ConstBuffer, kMostBuffers> partials;
-  for (int i = 0; i < bucket.sums.partials(); ++i) {
-    partials[i] = ConstBuffer(bucket.buffers[i], bucket.plan.count, bucket.plan.type);
-  }
-  return allreduce(job_.world(), map_,
-                   std::span(partials).first(static_cast<std::size_t>(bucket.sums.partials())),
-                   Buffer(bucket.buffers[0], bucket.plan.count, bucket.plan.type),
-                   {.op = options_.op});
+collective::SumPart Reducer::partOf(SharedBucket& bucket) const {
+  return {bucket.partials, Buffer(bucket.buffers[0], bucket.plan.count, bucket.plan.type)};
+}
+
+// What no handle is under way for: the tail, or with one worker everything.
+Status Reducer::exchangeTail() {
+  std::vector<collective::SumPart> parts;
+  for (std::size_t i = started_; i < buckets_.size(); ++i) parts.push_back(partOf(*buckets_[i]));
+  return collective::allreduceTogether(workers_.group, workers_.map, parts, {.op = options_.op});
 }
 
 void Reducer::endSlice() {
@@ -337,14 +357,15 @@ void Reducer::endSlice() {
 void Reducer::finish() {
   const torch::NoGradGuard noGrad;
   Status status;
-  for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    SharedBucket& bucket = *buckets_[i];
-    COLLA_CHECK(bucket.ready);
-    const Status done = bucket.handle ? bucket.handle->wait() : exchange(bucket);
+  for (const auto& bucket : buckets_) {
+    COLLA_CHECK(bucket->ready);
+    bucket->ready = false;
+    if (!bucket->handle) continue;
+    const Status done = bucket->handle->wait();
     if (status.ok()) status = done;
-    bucket.handle.reset();
-    bucket.ready = false;
+    bucket->handle.reset();
   }
+  if (status.ok()) status = exchangeTail();
   started_ = 0;
   next_ = range_.begin;
   throwIfError(status);
@@ -362,22 +383,22 @@ void Reducer::finish() {
   }
   if (order_ == Order::kSeen) learnOrder();
   for (int entry = 0; entry < static_cast<int>(entries_.size()); ++entry) {
-    if (!entries_[entry].parameter || matrices_[entry] >= 0 || tells_[entry] >= 0) continue;
+    if (!isGradient(entries_[entry]) || matrices_[entry] >= 0 || presence_[entry] >= 0) continue;
     entries_[entry].tensor.mutable_grad() = sums_[entry];
   }
-  finishWhole();
+  finishDenseRows();
 }
 
 // Rank 0's order becomes everybody's, at the end of the first step: its sums, which nobody has seen
 // yet, move with the buckets. Whoever gets them may keep them until the next backward.
 void Reducer::learnOrder() {
   order_ = Order::kLearned;
-  if (job_.size() == 1 || buckets_.size() <= 1) return;
+  if (workers_.size() == 1 || buckets_.size() <= tail_) return;
   for (int entry = 0; entry < static_cast<int>(entries_.size()); ++entry) {
     if (matrices_[entry] >= 0) continue;
     if (std::ranges::find(ready_, entry) == ready_.end()) ready_.push_back(entry);
   }
-  throwIfError(broadcast(job_.world(), ready_, 0));
+  throwIfError(broadcast(workers_.group, ready_, 0));
   const auto before = std::move(buckets_);
   build(ready_);
   for (int entry = 0; entry < static_cast<int>(entries_.size()); ++entry) {

@@ -1,4 +1,4 @@
-#include "train/partition_search.h"
+#include "train/exchange/partition_search.h"
 
 #include <fmt/format.h>
 

@@ -1,17 +1,18 @@
-#include "train/slice_metrics.h"
+#include "train/exchange/slice_metrics.h"
 
 #include "base/check.h"
+#include "colla/collectives.h"
 
 namespace colla::train {
 
-SliceMetrics::SliceMetrics(Job& job, const SliceMap& map, std::size_t count)
-    : SliceMetrics(&job, map, job.rank(), count) {}
+SliceMetrics::SliceMetrics(const Workers& workers, std::size_t count)
+    : SliceMetrics(&workers.group, workers.map, workers.rank(), count) {}
 
 SliceMetrics::SliceMetrics(int slices, std::size_t count)
     : SliceMetrics(nullptr, *SliceMap::even(slices, 1), 0, count) {}
 
-SliceMetrics::SliceMetrics(Job* job, SliceMap map, int rank, std::size_t count)
-    : job_(job),
+SliceMetrics::SliceMetrics(Group* group, SliceMap map, int rank, std::size_t count)
+    : group_(group),
       map_(std::move(map)),
       count_(count),
       sums_(map_.subtrees(rank), DataType::kFloat64),
@@ -28,7 +29,7 @@ void SliceMetrics::add(int slice, std::span<const double> values) {
 
 Result<std::span<const double>> SliceMetrics::reduce() {
   const std::span<double> result(memory_.data(), count_);
-  if (job_ == nullptr) {
+  if (group_ == nullptr) {
     for (double& sum : result) sum += 0.0;  // As everywhere: no sum is -0.0.
     return std::span<const double>(result);
   }
@@ -36,7 +37,7 @@ Result<std::span<const double>> SliceMetrics::reduce() {
   for (int i = 0; i < sums_.partials(); ++i) {
     partials.emplace_back(buffers_[i], count_, DataType::kFloat64);
   }
-  COLLA_TRY(allreduce(job_->world(), map_, partials, result));
+  COLLA_TRY(allreduce(*group_, map_, partials, result));
   return std::span<const double>(result);
 }
 

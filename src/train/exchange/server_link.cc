@@ -1,6 +1,7 @@
-#include "train/servers.h"
+#include "train/exchange/server_link.h"
 
 #include <fmt/format.h>
+#include <torch/csrc/autograd/engine.h>
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +9,7 @@
 #include "base/check.h"
 #include "colla/error.h"
 #include "ps/client_options.h"
-#include "train/row_gradient.h"
+#include "train/exchange/row_gradient.h"
 #include "train/tensors.h"
 
 namespace colla::train {
@@ -23,7 +24,7 @@ ps::Entry entryOf(const Parameter& parameter, ps::Kind kind, int order) {
 }
 
 // The order in which backward is expected to have gradients: the last parameters first.
-Servers::Tensors inOrderOfBackward(Servers::Tensors tensors) {
+ServerLink::Tensors inOrderOfBackward(ServerLink::Tensors tensors) {
   std::ranges::reverse(tensors.parameters);
   const auto middle =
       tensors.orders.begin() + static_cast<std::ptrdiff_t>(tensors.parameters.size());
@@ -37,7 +38,7 @@ std::vector<std::size_t> widthsOf(std::span<const Parameter> tables) {
     if (table.tensor.scalar_type() != torch::kFloat32 || table.tensor.dim() < 1 ||
         table.tensor.numel() == 0) {
       throw Error(StatusCode::kInvalidArgument,
-                  fmt::format("parameter \"{}\" can't have gradients of rows: it is no float32 "
+                  fmt::format("parameter \"{}\" can't have gradients of rows: it is not a float32 "
                               "matrix",
                               table.name));
     }
@@ -48,14 +49,15 @@ std::vector<std::size_t> widthsOf(std::span<const Parameter> tables) {
 
 }  // namespace
 
-Servers::Servers(Job& job, const SliceMap& map, Tensors tensors, const ServerPlan& plan)
-    : job_(job),
-      range_(map.range(job.rank())),
+ServerLink::ServerLink(const Workers& workers, Tensors tensors, const ServerPlan& plan)
+    : workers_(workers),
+      oneSlicePerBackward_(plan.oneSlicePerBackward),
+      range_(workers.slices()),
       tensors_(inOrderOfBackward(std::move(tensors))),
-      floats_(map.subtrees(job.rank()), DataType::kFloat32),
-      doubles_(map.subtrees(job.rank()), DataType::kFloat64),
+      floats_(workers.map.subtrees(workers.rank()), DataType::kFloat32),
+      doubles_(workers.map.subtrees(workers.rank()), DataType::kFloat64),
       pointers_(static_cast<std::size_t>(floats_.buffers())),
-      rows_(map, job.rank(), widthsOf(tensors_.tables)),
+      rows_(workers.map, workers.rank(), widthsOf(tensors_.tables)),
       next_(range_.begin) {
   ps::Declaration declaration;
   for (std::size_t i = 0; i < tensors_.parameters.size(); ++i) {
@@ -77,18 +79,19 @@ Servers::Servers(Job& job, const SliceMap& map, Tensors tensors, const ServerPla
                                    .type = DataType::kFloat64,
                                    .shape = {static_cast<std::int64_t>(tensors_.numbers)}});
   }
+  Job& job = workers.job;
   declaration.layout = {.servers = job.servers(), .partitions = plan.partitions};
   declaration.optimizer = plan.optimizer;
   declaration.policy = plan.policy;
   declaration.clipNorm = plan.clipNorm;
   declaration.threads = job.threads();
-  for (int worker = 0; worker < map.workers(); ++worker) {
-    declaration.firstSlices.push_back(map.range(worker).begin);
+  for (int worker = 0; worker < workers.size(); ++worker) {
+    declaration.firstSlices.push_back(workers.map.range(worker).begin);
   }
-  declaration.firstSlices.push_back(map.slices());
+  declaration.firstSlices.push_back(workers.map.slices());
 
   client_ = valueOrThrow(ps::Client::connect(ps::clientOptions(job), std::move(declaration)));
-  if (job.rank() == 0) snapshots_.emplace(ps::clientOptions(job), client_->layout());
+  if (workers.rank() == 0) snapshots_.emplace(ps::clientOptions(job), client_->layout());
   for (int i = floats_.partials(); i < floats_.buffers(); ++i) {
     levels_.emplace_back(client_->layout().areaBytes());
   }
@@ -116,10 +119,10 @@ Servers::Servers(Job& job, const SliceMap& map, Tensors tensors, const ServerPla
                  [this](int entry, const torch::Tensor& gradient) { take(entry, gradient); });
 }
 
-Servers::~Servers() = default;
+ServerLink::~ServerLink() = default;
 
 // The tensor's memory becomes its place in the area.
-void Servers::moveIn(const torch::Tensor& tensor, int entry) {
+void ServerLink::moveIn(const torch::Tensor& tensor, int entry) {
   const torch::NoGradGuard noGrad;
   std::byte* const place = client_->area().data() + client_->layout().offsetOf(entry);
   torch::Tensor inArea = torch::from_blob(place, tensor.sizes(), tensor.scalar_type());
@@ -127,13 +130,13 @@ void Servers::moveIn(const torch::Tensor& tensor, int entry) {
   torch::Tensor(tensor).set_data(inArea);
 }
 
-std::int64_t Servers::waitForOthers() {
+std::int64_t ServerLink::waitForOthers() {
   const ps::Turn turn = valueOrThrow(client_->waitForOthers());
   ++turn_;
   return turn.step;
 }
 
-void Servers::beginSlice(int slice) {
+void ServerLink::beginSlice(int slice) {
   COLLA_CHECK(!slice_ && slice == next_ && slice < range_.end);
   if (slice == range_.begin) {
     const auto& blocks = client_->layout().blocks();
@@ -147,30 +150,36 @@ void Servers::beginSlice(int slice) {
   seen_.assign(seen_.size(), false);
 }
 
-void Servers::give(int number, const torch::Tensor& gradient) {
+void ServerLink::give(int number, const torch::Tensor& gradient) {
   // Parameters are kept in the order of backward.
   take(number < firstTable() ? firstTable() - 1 - number : number, gradient);
 }
 
-void Servers::take(int entry, const torch::Tensor& gradient) {
+void ServerLink::take(int entry, const torch::Tensor& gradient) {
   const ps::Entry& e = client_->layout().entries()[entry];
   const auto refuse = [&](std::string_view why) {
     throw Error(StatusCode::kInvalidArgument, fmt::format("parameter \"{}\" {}", e.name, why));
   };
-  if (!slice_) refuse("got a gradient outside of a step");
+  if (!slice_) {
+    if (!oneSlicePerBackward_) refuse("got a gradient outside of a step");
+    if (missingSlices() == 0) refuse("got a gradient of one slice too many: call step() first");
+    beginSlice(next_);
+    torch::autograd::Engine::get_default_engine().queue_callback([this] { endSlice(); });
+  }
   if (seen_[entry]) {
     refuse("got two gradients in one slice: add up the losses and call backward() once");
   }
-  if (entry >= firstTable()) return takeRows(entry - firstTable(), gradient);
-  const torch::Tensor dense = (gradient.is_sparse() ? gradient.to_dense() : gradient).contiguous();
+  const torch::Tensor share = oneSlicePerBackward_ ? gradient / workers_.map.slices() : gradient;
+  if (entry >= firstTable()) return takeRows(entry - firstTable(), share);
+  const torch::Tensor dense = (share.is_sparse() ? share.to_dense() : share).contiguous();
   if (dense.sizes() != torch::IntArrayRef(e.shape) || dataTypeOf(dense, e.name) != e.type) {
-    refuse("got a gradient of another shape or type than its own");
+    refuse("got a gradient of a different shape or type");
   }
   present_[entry] = 1;
   add(entry, dense.data_ptr());
 }
 
-void Servers::takeRows(int table, const torch::Tensor& gradient) {
+void ServerLink::takeRows(int table, const torch::Tensor& gradient) {
   const Parameter& target = tensors_.tables[table];
   const RowGradient rows(target.name, target.tensor, gradient);
   rows_.add(table, *slice_, rows.rows(), rows.values());
@@ -180,12 +189,12 @@ void Servers::takeRows(int table, const torch::Tensor& gradient) {
   if (*slice_ + 1 == range_.end) pushTable(table);
 }
 
-void Servers::pushTable(int table) {
+void ServerLink::pushTable(int table) {
   pushed_[table] = true;
   client_->pushRows(firstTable() + table, rows_.takePartials(table));
 }
 
-std::span<std::byte* const> Servers::buffersOf(int entry) {
+std::span<std::byte* const> ServerLink::buffersOf(int entry) {
   const std::size_t offset = client_->layout().offsetOf(entry);
   for (int i = 0; i < floats_.buffers(); ++i) {
     std::byte* const memory = i < floats_.partials()
@@ -197,7 +206,7 @@ std::span<std::byte* const> Servers::buffersOf(int entry) {
 }
 
 // One slice's values.
-void Servers::add(int entry, const void* values) {
+void ServerLink::add(int entry, const void* values) {
   const ps::Entry& e = client_->layout().entries()[entry];
   if (e.kind == ps::Kind::kCopy) {
     keepFirst(entry, values);
@@ -209,7 +218,7 @@ void Servers::add(int entry, const void* values) {
 }
 
 // What can't be summed is the first slice's.
-void Servers::keepFirst(int entry, const void* values) {
+void ServerLink::keepFirst(int entry, const void* values) {
   if (*slice_ != range_.begin) return;
   for (int i = 0; i < floats_.partials(); ++i) {
     std::memcpy(buffersOf(entry)[i], values, client_->layout().entries()[entry].bytes());
@@ -217,7 +226,7 @@ void Servers::keepFirst(int entry, const void* values) {
 }
 
 // A block whose last slice is in leaves at once.
-void Servers::hasValue(int entry) {
+void ServerLink::hasValue(int entry) {
   seen_[entry] = true;
   if (*slice_ + 1 < range_.end) return;
   for (const int block : blocksOf_[entry]) {
@@ -225,7 +234,7 @@ void Servers::hasValue(int entry) {
   }
 }
 
-void Servers::addZeros(int entry) {
+void ServerLink::addZeros(int entry) {
   const ps::Entry& e = client_->layout().entries()[entry];
   if (e.kind == ps::Kind::kCopy) {
     keepFirst(entry, tensors_.buffers[entry - firstBuffer()].tensor.const_data_ptr());
@@ -236,19 +245,19 @@ void Servers::addZeros(int entry) {
   hasValue(entry);
 }
 
-void Servers::addBuffer(int buffer, const torch::Tensor& value, bool changed) {
+void ServerLink::addBuffer(int buffer, const torch::Tensor& value, bool changed) {
   const int entry = firstBuffer() + buffer;
   if (changed) present_[entry] = 1;
   add(entry, value.contiguous().data_ptr());
 }
 
-void Servers::addNumbers(std::span<const double> numbers) {
+void ServerLink::addNumbers(std::span<const double> numbers) {
   COLLA_CHECK(numbers.size() == tensors_.numbers);
   present_[numbersEntry()] = 1;
   add(numbersEntry(), numbers.data());
 }
 
-void Servers::endSlice() {
+void ServerLink::endSlice() {
   COLLA_CHECK(slice_.has_value());
   const auto entries = client_->layout().entries();
   for (int entry = 0; entry < static_cast<int>(entries.size()); ++entry) {
@@ -258,7 +267,7 @@ void Servers::endSlice() {
   ++next_;
 }
 
-Servers::End Servers::finish(ps::Finish finish) {
+ServerLink::End ServerLink::finish(ps::Finish finish) {
   if (finish.empty) {
     std::ranges::fill(present_, 0);
   } else {
@@ -280,7 +289,7 @@ Servers::End Servers::finish(ps::Finish finish) {
   return {turn, numbers};
 }
 
-void Servers::refresh(const torch::Tensor& table, const torch::Tensor& rows) {
+void ServerLink::refresh(const torch::Tensor& table, const torch::Tensor& rows) {
   const auto found = std::ranges::find_if(tensors_.tables, [&](const Parameter& known) {
     return known.tensor.const_data_ptr() == table.const_data_ptr();
   });
@@ -307,7 +316,7 @@ void Servers::refresh(const torch::Tensor& table, const torch::Tensor& rows) {
   }
 }
 
-void Servers::refreshAll() {
+void ServerLink::refreshAll() {
   for (const Parameter& table : tensors_.tables) {
     constexpr std::int64_t kAtOnce = 65536;
     for (std::int64_t first = 0; first < table.tensor.size(0); first += kAtOnce) {
@@ -317,8 +326,8 @@ void Servers::refreshAll() {
   }
 }
 
-ps::Statistics Servers::statistics() { return valueOrThrow(client_->statistics()); }
+ps::Statistics ServerLink::statistics() { return valueOrThrow(client_->statistics()); }
 
-void Servers::leave(bool again) { throwIfError(client_->leave(again)); }
+void ServerLink::leave(bool again) { throwIfError(client_->leave(again)); }
 
 }  // namespace colla::train

@@ -1,4 +1,4 @@
-#include "train/row_sums.h"
+#include "train/exchange/row_sums.h"
 
 #include <algorithm>
 #include <numeric>

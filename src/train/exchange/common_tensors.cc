@@ -1,4 +1,4 @@
-#include "train/common_tensors.h"
+#include "train/exchange/common_tensors.h"
 
 #include "base/check.h"
 #include "colla/error.h"

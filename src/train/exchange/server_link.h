@@ -19,27 +19,29 @@
 #include <vector>
 
 #include "checkpoint/directory.h"
-#include "colla/job.h"
-#include "colla/slices.h"
 #include "collective/partial_sums.h"
 #include "ps/client.h"
-#include "train/gradient_hooks.h"
+#include "train/exchange/gradient_hooks.h"
+#include "train/exchange/parameter.h"
+#include "train/exchange/row_sums.h"
+#include "train/exchange/workers.h"
 #include "train/row_lookup.h"
-#include "train/row_sums.h"
-#include "train/updater.h"
 
 namespace colla::train {
 
-// What the servers of a job are for.
+// What the servers of a job do.
 struct ServerPlan {
   OptimizerOptions optimizer;
   double clipNorm = 0;
   ps::PolicyOptions policy;
   int partitions = 0;
   bool hooks = true;  // Take gradients the moment autograd has them; otherwise see give().
+  // Each backward() is one slice, and its gradient counts as a share of the mean over all slices;
+  // nobody calls beginSlice() and endSlice().
+  bool oneSlicePerBackward = false;
 };
 
-class Servers final : public RowSource {
+class ServerLink final : public RowSource {
  public:
   struct Tensors {
     std::vector<Parameter> parameters;  // Whole gradients.
@@ -50,16 +52,17 @@ class Servers final : public RowSource {
     std::vector<int> orders;
   };
 
-  Servers(Job& job, const SliceMap& map, Tensors tensors, const ServerPlan& plan);
-  ~Servers() override;
+  ServerLink(const Workers& workers, Tensors tensors, const ServerPlan& plan);
+  ~ServerLink() override;
 
-  // Everybody's first call: worker 0's tensors, and `optimizer` (of a checkpoint; empty: a new
-  // one), become the servers'; the others get them from there.
+  // The first call of every worker: worker 0's tensors, and `optimizer` (of a checkpoint; empty: a
+  // new one), become the servers'; the other workers get them from there.
   void start(std::int64_t step, std::span<const checkpoint::TensorView> optimizer);
 
-  // As train/reducer.h.
+  // As train/exchange/reducer.h.
   void beginSlice(int slice);
   void endSlice();
+  int missingSlices() const { return range_.end - next_; }
   // Without hooks: a gradient of the slice, by its parameter's place in Tensors (tables follow).
   void give(int number, const torch::Tensor& gradient);
   void addBuffer(int buffer, const torch::Tensor& value, bool changed);
@@ -95,8 +98,8 @@ class Servers final : public RowSource {
   Result<std::shared_ptr<const Copy>> readSnapshot();
 
   ps::Statistics statistics();
-  // Says good-bye to the servers, which end when every worker has, or (`again`) wait for the
-  // workers' next Servers.
+  // Leaves the servers, which end when every worker has left, or (`again`) wait for the workers'
+  // next ServerLink.
   void leave(bool again = false);
 
  private:
@@ -114,7 +117,8 @@ class Servers final : public RowSource {
   int firstBuffer() const { return firstTable() + static_cast<int>(tensors_.tables.size()); }
   int numbersEntry() const { return firstBuffer() + static_cast<int>(tensors_.buffers.size()); }
 
-  Job& job_;
+  const Workers workers_;
+  const bool oneSlicePerBackward_;
   const SliceRange range_;
   const Tensors tensors_;
   std::unique_ptr<ps::Client> client_;

@@ -1,4 +1,4 @@
-#include "train/updater.h"
+#include "train/exchange/updater.h"
 
 #include <fmt/format.h>
 #include <malloc.h>
@@ -14,7 +14,7 @@
 #include "collective/reduction.h"
 #include "optim/norm.h"
 #include "optim/update_rule.h"
-#include "train/common_tensors.h"
+#include "train/exchange/common_tensors.h"
 #include "train/tensors.h"
 #include "train/torch_state.h"
 
@@ -24,10 +24,12 @@ namespace {
 // Colla's own kernels.
 class RuleUpdater final : public Updater {
  public:
-  RuleUpdater(const OptimizerOptions& options, std::vector<Parameter> parameters, Job* common)
+  // `common`: to allocate from and the workers of this host; both null: nothing is in common.
+  RuleUpdater(const OptimizerOptions& options, std::vector<Parameter> parameters, Job* job,
+              Group* common)
       : rule_(valueOrThrow(optim::UpdateRule::make(options))),
         parameters_(std::move(parameters)),
-        job_(common) {
+        common_(common) {
     std::size_t room = 0;
     for (const Parameter& parameter : parameters_) {
       const DataType type = memoryOf(parameter.tensor, parameter.name).type();
@@ -40,10 +42,10 @@ class RuleUpdater final : public Updater {
       room += CommonTensors::roomFor(parameter.tensor);
     }
     std::optional<CommonTensors> memory;
-    if (job_ != nullptr) memory.emplace(*job_, room * (1 + rule_.slots().size()));
-    const collective::Range share = job_ == nullptr
-                                        ? collective::Range{0, room}
-                                        : collective::chunkOf(room, job_->size(), job_->rank());
+    if (common_ != nullptr) memory.emplace(*job, room * (1 + rule_.slots().size()));
+    const collective::Range share =
+        common_ == nullptr ? collective::Range{0, room}
+                           : collective::chunkOf(room, common_->size(), common_->rank());
     std::size_t at = 0;
     for (const Parameter& parameter : parameters_) {
       State& state = states_.emplace_back();
@@ -60,9 +62,9 @@ class RuleUpdater final : public Updater {
       state.part = partOf(tensor, share, at);
       at += CommonTensors::roomFor(tensor);
     }
-    if (job_ == nullptr) return;
+    if (common_ == nullptr) return;
     malloc_trim(0);  // Where the parameters were.
-    throwIfError(barrier(job_->world()));
+    throwIfError(barrier(*common_));
   }
 
   void apply(std::span<const torch::Tensor> gradients, double factor, double scale) override {
@@ -76,10 +78,8 @@ class RuleUpdater final : public Updater {
         applyTo<double>(i, update, gradients[i]);
       }
     }
-    if (job_ != nullptr) throwIfError(barrier(job_->world()));
+    if (common_ != nullptr) throwIfError(barrier(*common_));
   }
-
-  bool common() const override { return job_ != nullptr; }
 
   std::vector<checkpoint::TensorView> state() override {
     std::vector<checkpoint::TensorView> views;
@@ -110,7 +110,7 @@ class RuleUpdater final : public Updater {
   };
 
   // What all have in common is rank 0's to fill.
-  bool fills() const { return job_ == nullptr || job_->rank() == 0; }
+  bool fills() const { return common_ == nullptr || common_->rank() == 0; }
 
   // Of a tensor that lies at byte `at`, the elements that lie in `share`.
   static collective::Range partOf(const torch::Tensor& tensor, collective::Range share,
@@ -155,9 +155,9 @@ class RuleUpdater final : public Updater {
 
   // This worker's of a gradient's `count` rows.
   std::pair<std::size_t, std::size_t> rowsOf(std::size_t count) const {
-    if (job_ == nullptr) return {0, count};
-    const auto rank = static_cast<std::size_t>(job_->rank());
-    const auto workers = static_cast<std::size_t>(job_->size());
+    if (common_ == nullptr) return {0, count};
+    const auto rank = static_cast<std::size_t>(common_->rank());
+    const auto workers = static_cast<std::size_t>(common_->size());
     return {count * rank / workers, count * (rank + 1) / workers};
   }
 
@@ -178,7 +178,7 @@ class RuleUpdater final : public Updater {
 
   const optim::UpdateRule rule_;
   const std::vector<Parameter> parameters_;
-  Job* const job_;  // Of the workers that have all of this in common, if any.
+  Group* const common_;  // The workers of this host, who have all of this in common; may be null.
   std::vector<State> states_;
 };
 
@@ -270,11 +270,12 @@ double clipFactorOf(std::span<const torch::Tensor> gradients, double maxNorm) {
 }
 
 std::unique_ptr<Updater> makeUpdater(const Optimizer& optimizer, std::vector<Parameter> parameters,
-                                     Job* common) {
+                                     const Workers* common) {
   if (const auto* options = std::get_if<OptimizerOptions>(&optimizer)) {
-    const bool can =
-        common != nullptr && common->size() > 1 && common->epoch().topology().sharesMemory();
-    return std::make_unique<RuleUpdater>(*options, std::move(parameters), can ? common : nullptr);
+    const bool shares = common != nullptr && common->host != nullptr;
+    return std::make_unique<RuleUpdater>(*options, std::move(parameters),
+                                         shares ? &common->job : nullptr,
+                                         shares ? common->host : nullptr);
   }
   return std::make_unique<TorchUpdater>(std::get<TorchOptimizer>(optimizer), std::move(parameters));
 }

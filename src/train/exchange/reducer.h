@@ -1,15 +1,17 @@
 // Sums tensors over the slices of a step and over all workers, while backward still runs.
 //
 // Every entry is a tensor that each slice gives one value for: a parameter gives its gradient,
-// which hooks take the moment autograd has it; a buffer (BatchNorm's statistics) is handed over
-// with add(). A value is folded, in one pass from where it was computed, into a bucket that the
-// workers of this host share; a bucket whose last slice is in leaves at once, on the group's
-// progress thread. What is left at the end of the step is exchanged on the caller's own.
+// which hooks take the moment autograd has it; everything else (BatchNorm's statistics, the loss)
+// is handed over with add(). A value is folded, in one pass from where it was computed, into a
+// bucket that the workers of this host share. A bucket whose last slice is in leaves at once, on
+// the group's progress thread. What is left at the end of the step travels together, on the
+// caller's own thread.
 //
 // A parameter whose gradients have few rows has no place in a bucket: its rows alone are kept, and
-// exchanged at the end of the step (train/row_sums.h). Where nearly all rows have gradients that is
-// more than the whole matrix: then this goes into a bucket after all, with a number for each row
-// that tells whether it has a gradient. The sum has the same rows, and bits, either way.
+// exchanged at the end of the step (train/exchange/row_sums.h). Where nearly all rows have
+// gradients that is more than the whole matrix: then the matrix travels dense, in a bucket, beside
+// a number for each row that says whether it has a gradient. The sum has the same rows, and bits,
+// either way.
 //
 // The order in which entries become ready is learned on rank 0 in the first step; the buckets
 // follow it from its end on. Sums are canonical (colla/slices.h), so no bit depends on any of this.
@@ -25,34 +27,42 @@
 #include <string>
 #include <vector>
 
-#include "colla/job.h"
 #include "colla/slices.h"
+#include "collective/allreduce.h"
 #include "collective/partial_sums.h"
-#include "train/bucket_plan.h"
-#include "train/gradient_hooks.h"
-#include "train/row_sums.h"
+#include "train/exchange/bucket_plan.h"
+#include "train/exchange/gradient_hooks.h"
+#include "train/exchange/row_sums.h"
+#include "train/exchange/workers.h"
 
 namespace colla::train {
 
 class Reducer {
  public:
+  enum class Kind {
+    kGradient,  // The tensor is a parameter, whose gradient hooks take.
+    kSum,       // add() gives its values.
+    kFirst,     // The same, but slice 0's counts alone: for what can't be summed, as bytes.
+  };
+
   struct Entry {
     std::string name;
     torch::Tensor tensor;
-    bool parameter = true;   // Its gradient is taken by hooks.
-    bool rowSparse = false;  // The gradient is sparse, of float32, and so is its sum.
-    bool whole = false;      // It travels as a whole matrix all the same.
+    Kind kind = Kind::kGradient;
+    bool rowSparse = false;     // The gradient is sparse, of float32, and so is its sum.
+    bool travelsDense = false;  // It travels as a whole matrix all the same.
   };
 
   struct Options {
     ReduceOp op = ReduceOp::kSum;  // Or kAverage, over all slices.
-    // Every backward() is a slice, in the order of the worker's; nobody calls begin and end.
-    bool sliceIsBackward = false;
+    // Every backward() is one slice, in the worker's order; nobody calls begin and end.
+    bool oneSlicePerBackward = false;
+    bool hooks = true;  // Otherwise take() gives the gradients.
     std::size_t bucketBytes = std::size_t{4} << 20;
   };
 
-  // The worker's slices are map.range(job.rank()). The entries' types and shapes must stay.
-  Reducer(Job& job, SliceMap map, std::vector<Entry> entries, const Options& options);
+  // The entries' types and shapes must stay.
+  Reducer(const Workers& workers, std::vector<Entry> entries, const Options& options);
   ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
@@ -61,7 +71,8 @@ class Reducer {
   // entry without a value in a slice counts as +0.0 there.
   void beginSlice(int slice);
   void endSlice();
-  // For an entry that is no parameter. It has a sum if one slice's value was `changed`.
+  void take(int entry, const torch::Tensor& gradient) { put(entry, gradient, /*counts=*/true); }
+  // For the other kinds. A kSum entry has a sum if one slice's value was `changed`.
   void add(int entry, const torch::Tensor& value, bool changed);
 
   // Slices of this step that are not in yet.
@@ -73,31 +84,31 @@ class Reducer {
   // After finish(): the sum; undefined when no slice had a value that counts.
   const torch::Tensor& sum(int entry) const { return sums_[entry]; }
 
-  const SliceRange& slices() const { return range_; }
-
  private:
   struct SharedBucket;
 
   void build(std::span<const int> order);
   void learnOrder();
-  void take(int entry, const torch::Tensor& value, bool counts);
-  void put(int entry, const torch::Tensor& dense, bool counts);
+  void put(int entry, const torch::Tensor& value, bool counts);
+  void putInBucket(int entry, const torch::Tensor& dense, bool counts);
   void takeRows(int entry, const torch::Tensor& value);
   void putRows(int entry, const collective::Rows& rows);
   void finishRows();
-  void finishWhole();
+  void finishDenseRows();
   void complete(SharedBucket& bucket);
   void startReady();
-  Status exchange(SharedBucket& bucket);
+  collective::SumPart partOf(SharedBucket& bucket) const;
+  Status exchangeTail();
 
-  Job& job_;
-  const SliceMap map_;
+  const Workers workers_;
   const SliceRange range_;
-  const std::vector<Entry> entries_;  // The caller's, then those that tell rows of whole ones.
-  std::vector<int> tells_;            // Number of that entry, by the caller's; -1: none.
+  const std::vector<Entry>
+      entries_;                // The caller's, then one of row presence for each dense matrix.
+  std::vector<int> presence_;  // By entry: number of its row presence; -1: none.
   const Options options_;
   std::vector<Extent> extents_;
   std::vector<std::unique_ptr<SharedBucket>> buckets_;
+  std::size_t tail_ = 0;                     // The last buckets, which travel together.
   std::vector<std::pair<int, int>> places_;  // Bucket and member of each entry.
   std::vector<torch::Tensor> views_;         // The memory of the sums.
   std::vector<int> matrices_;                // Number of each entry in rows_; -1: in a bucket.

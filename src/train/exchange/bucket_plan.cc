@@ -1,4 +1,4 @@
-#include "train/bucket_plan.h"
+#include "train/exchange/bucket_plan.h"
 
 #include <algorithm>
 
@@ -14,8 +14,8 @@ std::size_t roundUp(std::size_t count, DataType type) {
 
 }  // namespace
 
-std::vector<BucketPlan> planBuckets(std::span<const Extent> entries, std::span<const int> order,
-                                    std::size_t bytes) {
+BucketPlans planBuckets(std::span<const Extent> entries, std::span<const int> order,
+                        std::size_t bytes) {
   std::vector<BucketPlan> plans;
   std::vector<BucketPlan> open;  // At most one of each type.
   for (const int entry : order) {
@@ -32,12 +32,13 @@ std::vector<BucketPlan> planBuckets(std::span<const Extent> entries, std::span<c
       open.erase(plan);
     }
   }
+  const std::size_t tail = std::max<std::size_t>(open.size(), plans.empty() ? 0 : 1);
   std::ranges::move(open, std::back_inserter(plans));
   for (BucketPlan& plan : plans) {
     plan.flags = plan.count;
     plan.count += plan.members.size();
   }
-  return plans;
+  return {std::move(plans), tail};
 }
 
 }  // namespace colla::train

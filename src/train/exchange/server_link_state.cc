@@ -7,28 +7,28 @@
 
 #include "checkpoint/restore.h"
 #include "colla/error.h"
-#include "train/servers.h"
+#include "train/exchange/server_link.h"
 
 namespace colla::train {
 
-std::string Servers::slotName(int entry, int slot) const {
+std::string ServerLink::slotName(int entry, int slot) const {
   return fmt::format("{}/{}", client_->layout().entries()[entry].name,
                      client_->slotNames()[slot].name);
 }
 
-bool Servers::updates(const std::string& name) const {
+bool ServerLink::updates(const std::string& name) const {
   const std::string entry = name.substr(0, name.rfind('/'));
   const auto entries = client_->layout().entries().first(static_cast<std::size_t>(firstBuffer()));
   return std::ranges::find(entries, entry, &ps::Entry::name) != entries.end();
 }
 
-void Servers::start(std::int64_t step, std::span<const checkpoint::TensorView> saved) {
+void ServerLink::start(std::int64_t step, std::span<const checkpoint::TensorView> saved) {
   const auto& layout = client_->layout();
   std::vector<checkpoint::TensorView> optimizer;
   for (const checkpoint::TensorView& view : saved) {
     if (updates(view.name)) optimizer.push_back(view);
   }
-  if (job_.rank() == 0) {
+  if (workers_.rank() == 0) {
     std::vector<std::int64_t> steps(layout.entries().size());
     // Slots as whole tensors first: a checkpoint knows nothing of blocks.
     std::vector<std::vector<std::byte>> memory;
@@ -79,9 +79,9 @@ void Servers::start(std::int64_t step, std::span<const checkpoint::TensorView> s
   ++turn_;
 }
 
-std::int64_t Servers::takeSnapshot() { return valueOrThrow(snapshots_->take()); }
+std::int64_t ServerLink::takeSnapshot() { return valueOrThrow(snapshots_->take()); }
 
-Result<std::shared_ptr<const Servers::Copy>> Servers::readSnapshot() {
+Result<std::shared_ptr<const ServerLink::Copy>> ServerLink::readSnapshot() {
   const auto& layout = client_->layout();
   auto copy = std::make_shared<Copy>();
   COLLA_TRY_ASSIGN(const auto steps, snapshots_->steps());

@@ -29,9 +29,16 @@ struct BucketPlan {
   std::size_t count = 0;  // Elements in all, flags included.
 };
 
+struct BucketPlans {
+  std::vector<BucketPlan> buckets;
+  // How many of the last ones were never filled up: at most one of each type, and at least one.
+  // They are ready when everything is, and travel together.
+  std::size_t tail = 0;
+};
+
 // Fills buckets of about `bytes` with the tensors in `order` (a permutation of their numbers): the
 // order in which they become ready, so that early buckets can leave early. A tensor is never cut.
-std::vector<BucketPlan> planBuckets(std::span<const Extent> entries, std::span<const int> order,
-                                    std::size_t bytes);
+BucketPlans planBuckets(std::span<const Extent> entries, std::span<const int> order,
+                        std::size_t bytes);
 
 }  // namespace colla::train

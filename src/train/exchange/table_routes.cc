@@ -1,4 +1,4 @@
-#include "train/table_routes.h"
+#include "train/exchange/table_routes.h"
 
 #include <fmt/format.h>
 

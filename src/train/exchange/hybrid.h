@@ -1,0 +1,55 @@
+// hybrid: tables with sparse gradients live on servers, allreduce sums everything else. A
+// composition of the two: clipping alone needs both, because the global norm is over all gradients.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "train/exchange/allreduce.h"
+#include "train/exchange/exchange.h"
+#include "train/exchange/server_link.h"
+
+namespace colla::train {
+
+class HybridExchange final : public Exchange {
+ public:
+  HybridExchange(const Workers& workers, const ExchangeSetup& setup);
+
+  void beginStep(bool stop) override;
+  void beginSlice(int slice) override;
+  void take(int parameter, const torch::Tensor& gradient) override;
+  void addBuffer(int buffer, const torch::Tensor& value, bool changed) override;
+  void addNumbers(std::span<const double> numbers) override { dense_->addNumbers(numbers); }
+  void endSlice() override;
+  int missingSlices() const override { return dense_->missingSlices(); }
+  StepResult finish(const StepEnd& end) override;
+
+  void start(std::int64_t step, const SavedState& saved) override;
+  ExchangeState state(std::int64_t step, const Refusal& refusal) override;
+  std::span<const Parameter> updated() const override { return dense_->updated(); }
+  RowSource* rows() override { return tables_.get(); }
+  void refresh() override { tables_->refreshAll(); }
+  std::int64_t awaitOthers(std::int64_t step) override;
+  std::optional<ps::Statistics> statistics() override { return tables_->statistics(); }
+  void leave() override { tables_->leave(); }
+
+ private:
+  // Where a parameter is, by its number in the model.
+  struct Home {
+    bool onServers = false;
+    int number = 0;  // There.
+  };
+
+  std::vector<Home> homes_;
+  std::vector<int> denseOrders_;  // Numbers in the model of what allreduce sums.
+  const bool clips_;
+  std::unique_ptr<AllreduceExchange> dense_;
+  std::unique_ptr<ServerLink> tables_;
+  bool stop_ = false;
+};
+
+std::unique_ptr<Exchange> makeHybrid(const Workers& workers, const ExchangeSetup& setup);
+
+}  // namespace colla::train

@@ -1,0 +1,57 @@
+// The strategies whose parameters live on servers: ps-sync, ps-async and ps-ssp, told apart by the
+// servers' policy alone (ps/policy.h).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "train/exchange/exchange.h"
+#include "train/exchange/server_link.h"
+
+namespace colla::train {
+
+class ServerExchange final : public Exchange {
+ public:
+  ServerExchange(const Workers& workers, const ExchangeSetup& setup);
+
+  void beginStep(bool stop) override;
+  void beginSlice(int slice) override { link_->beginSlice(slice); }
+  void take(int parameter, const torch::Tensor& gradient) override;
+  void addBuffer(int buffer, const torch::Tensor& value, bool changed) override;
+  void addNumbers(std::span<const double> numbers) override;
+  void endSlice() override { link_->endSlice(); }
+  int missingSlices() const override { return link_->missingSlices(); }
+  StepResult finish(const StepEnd& end) override;
+
+  void start(std::int64_t step, const SavedState& saved) override;
+  ExchangeState state(std::int64_t step, const Refusal& refusal) override;
+  std::span<const Parameter> updated() const override { return {}; }
+  RowSource* rows() override { return link_.get(); }
+  void refresh() override { link_->refreshAll(); }
+
+  std::int64_t awaitOthers(std::int64_t step) override;
+  std::optional<ps::Statistics> statistics() override { return link_->statistics(); }
+  void leave() override { link_->leave(); }
+
+ private:
+  const bool together_;        // An update is made of all workers' gradients of a step.
+  std::vector<int> numberOf_;  // By parameter: the link's number.
+  std::unique_ptr<ServerLink> link_;
+  bool stop_ = false;
+  std::vector<double> own_;   // This worker's numbers of the step.
+  std::int64_t trained_ = 0;  // Samples of the gradients that servers have taken, as last heard.
+};
+
+std::unique_ptr<Exchange> makeServers(const Workers& workers, const ExchangeSetup& setup);
+
+// Colla's own optimizer, which servers can run; throws kUnsupported for a torch::optim class.
+const OptimizerOptions& optimizerForServers(const Optimizer& optimizer);
+// Into how many parts tables on servers are cut: as the user says, or found by measurement.
+int partitionsFor(const Workers& workers, const ExchangeSetup& setup,
+                  std::span<const Parameter> tables,
+                  std::span<const std::vector<std::int64_t>> touched);
+// A snapshot of the servers, as a part of a checkpoint. The link must outlive the save.
+ExchangeState snapshotOf(ServerLink& link, const Refusal& refusal);
+
+}  // namespace colla::train
