@@ -224,6 +224,16 @@ void Replica::addBuffers(Exchange& exchange, double weight) {
   }
 }
 
+void Replica::ownTensors() {
+  const torch::NoGradGuard noGrad;
+  for (const auto* tensors : {&parameters_, &buffers_}) {
+    for (const auto& [name, tensor] : *tensors) {
+      tensor.mutable_grad().reset();  // The sums' memory is the exchange's.
+      torch::Tensor(tensor).set_data(tensor.detach().clone());
+    }
+  }
+}
+
 void Replica::watchBuffers() {
   for (const Parameter& buffer : buffers_) watched_.push_back(allFinite(buffer.tensor));
 }

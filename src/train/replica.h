@@ -84,6 +84,10 @@ class Replica {
   // How many numbers each slice gives to the exchange and to SliceMetrics.
   std::size_t numbers() const { return numbers_.size(); }
 
+  // Copies parameters and buffers to memory of the replica's own, before an exchange that has them
+  // in memory of its own goes.
+  void ownTensors();
+
   // From now on firstNotFinite() looks at buffers too, but not at those with such numbers now
   // (masks).
   void watchBuffers();

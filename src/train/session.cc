@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/log.h"
 #include "checkpoint/directory.h"
 #include "checkpoint/restore.h"
+#include "colla/collectives.h"
 #include "colla/error.h"
 #include "train/evaluation.h"
 #include "train/interrupt.h"
@@ -66,8 +68,14 @@ std::string optimizerText(const Task& task, const RunPlan& plan) {
 
 }  // namespace
 
-Session::Session(Job& job, const Task& task, const RunPlan& plan)
-    : workers_(Workers::all(job)), task_(task), plan_(plan), schedule_(scheduleOf(task, plan)) {
+Session::Session(Job& job, const Task& task, const RunPlan& plan, NextEpoch nextEpoch)
+    : job_(job),
+      epoch_(job.epoch()),
+      workers_(Workers::of(job, epoch_)),
+      nextEpoch_(std::move(nextEpoch)),
+      task_(task),
+      plan_(plan),
+      schedule_(scheduleOf(task, plan)) {
   openData();
   replica_ =
       std::make_unique<Replica>(task.model, ReplicaOptions{.seed = plan.seed,
@@ -80,12 +88,11 @@ Session::Session(Job& job, const Task& task, const RunPlan& plan)
     directory = ownDirectory();
     if (records()) restoreModel(*replica_, loaded.emplace(load()));
   }
-  broadcastModel(workers_.group, *replica_);
+  broadcastModel(workers_->group, *replica_);
   makeExchange();
   start(loaded);
   if (!plan.resumeStep) directory = ownDirectory();
-  if (directory) saveIn(*std::move(directory));
-  if (records()) recorder_ = std::make_unique<Recorder>(plan, replica_->model().metrics());
+  startRecords(std::move(directory));
 }
 
 Session::~Session() = default;
@@ -105,11 +112,11 @@ void Session::openData() {
   }
   order_ = valueOrThrow(data::Order::create({.samples = train_->size(),
                                              .batch = plan_.batch,
-                                             .slices = workers_.map.slices(),
+                                             .slices = workers_->map.slices(),
                                              .seed = plan_.seed,
                                              .shuffle = options.shuffle}));
   // Where each gradient is an update, an epoch has one for each worker.
-  const std::int64_t perBatch = plan_.pace.updatePerBatch ? 1 : workers_.size();
+  const std::int64_t perBatch = plan_.pace.updatePerBatch ? 1 : workers_->size();
   total_ = options.steps.value_or(options.epochs * order_->batchesPerEpoch() * perBatch);
   sectionSteps_ = options.evalEvery > 0
                       ? options.evalEvery
@@ -132,6 +139,7 @@ void Session::makeExchange() {
   setup.optimizer = scaled(task_.optimizer, plan_);
   setup.clipNorm = clipNormOf(task_, plan_);
   setup.policy = plan_.policy;
+  if (setup.policy) setup.policy->workers = workers_->size();
   if (setup.policy && !plan_.pace.updatePerBatch) setup.policy->limit = total_;
   setup.partitions = plan_.options.servers.partitions;
   setup.chooseRoutes = plan_.chooseRoutes;
@@ -139,11 +147,11 @@ void Session::makeExchange() {
   // The first batch comes again as the first step's.
   setup.look = [this](std::span<const Parameter> tables) {
     const std::int64_t batch = plan_.resumeStep.value_or(0);
-    const SliceRange slices = workers_.slices();
+    const SliceRange slices = workers_->slices();
     Feed feed(train_, *order_, slices, Feed::Pace::kSteps, batch, batch + 1);
     return replica_->touchedRows(tables, slices, batch, [&] { return feed.next(); });
   };
-  exchange_ = train::makeExchange(plan_.strategy, workers_, setup);
+  exchange_ = train::makeExchange(plan_.strategy, *workers_, setup);
 }
 
 // The checkpoint's manifest was read by every process (run_plan.cc), so every host needs to have
@@ -171,6 +179,11 @@ void Session::start(const std::optional<checkpoint::Loaded>& loaded) {
   savedAt_ = SteadyClock::now();
 }
 
+void Session::startRecords(std::optional<checkpoint::Directory> directory) {
+  if (directory) saveIn(*std::move(directory));
+  if (records()) recorder_ = std::make_unique<Recorder>(plan_, replica_->model().metrics());
+}
+
 // Comes before the records of later steps are dropped: whenever the process is killed, the newest
 // checkpoint is of a step that log.txt has.
 void Session::saveIn(checkpoint::Directory directory) {
@@ -191,14 +204,14 @@ void Session::saveIn(checkpoint::Directory directory) {
 
 checkpoint::Manifest Session::manifest(std::int64_t step) const {
   const data::Position position =
-      order_->position(plan_.pace.updatePerBatch ? step : step / workers_.size());
+      order_->position(plan_.pace.updatePerBatch ? step : step / workers_->size());
   checkpoint::Manifest manifest;
   manifest.step = step;
   manifest.epoch = position.epoch;
   manifest.samples = position.batch * plan_.batch;
   manifest.seed = plan_.seed;
-  manifest.slices = workers_.map.slices();
-  manifest.threads = workers_.job.threads();
+  manifest.slices = workers_->map.slices();
+  manifest.threads = workers_->job.threads();
   manifest.globalBatch = plan_.batch;
   manifest.shuffle = plan_.options.shuffle;
   manifest.bfloat16 = plan_.options.bfloat16;
@@ -207,7 +220,7 @@ checkpoint::Manifest Session::manifest(std::int64_t step) const {
   manifest.optimizer = optimizerText(task_, plan_);
   manifest.data = train_->describe();
   manifest.strategy = toString(plan_.strategy);
-  manifest.workers = workers_.size();
+  manifest.workers = workers_->size();
   manifest.torchVersion = TORCH_VERSION;
   return manifest;
 }
@@ -261,7 +274,7 @@ bool Session::saveIsDue(std::int64_t before) const {
 void Session::evaluateNow(bool alone) {
   exchange_
       ->refresh();  // A model may read more of a table than it looks up: lm's whole softmax does.
-  tested_ = evaluateAll(*replica_, workers_, test_, plan_, exchange_->rows(),
+  tested_ = evaluateAll(*replica_, *workers_, test_, plan_, exchange_->rows(),
                         /*alone=*/!plan_.pace.inStep);
   testedAt_ = step_;
   evaluationDue_ = false;
@@ -326,26 +339,26 @@ void Session::reportStatistics() {
       statistics->taken, statistics->dropped, histogram.empty() ? "none" : histogram);
 }
 
-Feed Session::makeFeed() const {
+// From batch `first` on.
+Feed Session::makeFeed(std::int64_t first) const {
   Feed::Pace pace = Feed::Pace::kSteps;
-  std::int64_t first = first_;
   std::int64_t end = total_;
   if (!plan_.pace.updatePerBatch) {
     pace = Feed::Pace::kOwn;
-    first = first_ / workers_.size();
   } else if (plan_.options.servers.requeueDropped) {
     pace = Feed::Pace::kNoLoss;
   }
   if (pace != Feed::Pace::kSteps && !plan_.options.steps) {
     end = plan_.options.epochs * order_->batchesPerEpoch();
   }
-  return Feed(train_, *order_, workers_.slices(), pace, first, end);
+  return Feed(train_, *order_, workers_->slices(), pace, first, end);
 }
 
 Summary Session::run() {
   begin();
   if (done()) endEmptyRun();
   while (!done() && !summary_.interrupted) {
+    if (epochEnds()) continue;
     const double factor = factorAt(schedule_, step_);
     if (feed_->waits()) {
       waitForEpoch(factor);
@@ -368,6 +381,7 @@ Summary Session::run() {
     if (sectionEnds) endSection();
     if (saveDue_ && settled) save(step_);
   }
+  gatherIdleWorkers();
   if (summary_.interrupted) awaitOthers();
   save(step_);
   if (saver_) throwIfError(saver_->finish());
@@ -378,8 +392,90 @@ void Session::begin() {
   step_ = first_;
   if (!plan_.resumeStep) save(0);
   savedAt_ = SteadyClock::now();
-  feed_.emplace(makeFeed());
+  feed_.emplace(makeFeed(plan_.pace.updatePerBatch ? first_ : first_ / workers_->size()));
   begin_ = SteadyClock::now();
+}
+
+// Whether the training goes on with different workers, of which this one may not be one until the
+// run is over.
+bool Session::epochEnds() {
+  if (!nextEpoch_ || askedAt_ == step_ || !exchange_->settled()) return false;
+  askedAt_ = step_;
+  const auto next = nextEpoch_(step_);
+  if (next) changeEpoch(*next);
+  return next.has_value();
+}
+
+// The one call that replaces the epoch. What workers hold moves with them: the model in their own
+// memory, the optimizer's state as copies of which worker 0's counts, what servers hold on the
+// servers.
+void Session::changeEpoch(const EpochPlan& plan) {
+  if (!plan_.pace.updatePerBatch || plan_.options.servers.requeueDropped) {
+    throw Error(
+        StatusCode::kUnsupported,
+        "workers that do not go from batch to batch together can't be exchanged for others");
+  }
+  leaveEpoch(plan);
+  throwIfError(job_.replaceEpoch(plan));
+  enterEpoch();
+}
+
+// A worker that will not record any more closes its files before another one opens them.
+void Session::leaveEpoch(const EpochPlan& next) {
+  replica_->ownTensors();
+  optimizer_ = exchange_->leaveEpoch();
+  exchange_.reset();
+  if (!recorder_ || next.workers[static_cast<std::size_t>(next.recorder)] == job_.rank()) return;
+  if (saver_) throwIfError(saver_->finish());
+  saver_.reset();
+  recorder_->flush();
+  recorder_.reset();
+}
+
+// A worker that the epoch has no use for waits here until a later one has.
+void Session::enterEpoch() {
+  workers_.reset();
+  for (epoch_ = job_.epoch(); !epoch_.takesPart(); epoch_ = job_.epoch()) {
+    constexpr std::chrono::hours kUntilAllHaveEnded{24};
+    throwIfError(job_.replaceEpoch(std::nullopt, kUntilAllHaveEnded));
+  }
+  workers_.emplace(Workers::of(job_, epoch_));
+  shareProgress();
+  broadcastModel(workers_->group, *replica_);
+  makeExchange();
+  exchange_->enterEpoch(step_, viewsOf(optimizer_));
+  optimizer_.clear();
+  feed_.emplace(makeFeed(step_));
+  inSection_ = false;
+  if (!records() || recorder_) return;
+  plan_.resumeStep = step_;  // The new recorder goes on with the files of the old one.
+  startRecords(ownDirectory());
+}
+
+// Worker 0 was in the epoch before: what it knows of the run becomes everybody's.
+void Session::shareProgress() {
+  std::vector<std::int64_t> known = {step_, first_, saved_, summary_.samples,
+                                     summary_.interrupted ? 1 : 0};
+  throwIfError(broadcast(workers_->group, known, 0));
+  step_ = askedAt_ = known[0];
+  first_ = known[1];
+  saved_ = known[2];
+  summary_.samples = known[3];
+  summary_.interrupted = known[4] != 0;
+}
+
+// Workers that are idle when the training ends take part in its end, with the present ones first.
+void Session::gatherIdleWorkers() {
+  if (epoch_.workers() == job_.size()) return;
+  EpochPlan everybody;
+  everybody.workers.assign(epoch_.processes().begin(), epoch_.processes().end());
+  everybody.recorder = epoch_.recorder();
+  for (int worker = 0; worker < job_.size(); ++worker) {
+    if (std::ranges::find(everybody.workers, worker) == everybody.workers.end()) {
+      everybody.workers.push_back(worker);
+    }
+  }
+  changeEpoch(everybody);
 }
 
 void Session::endEmptyRun() {
@@ -412,14 +508,14 @@ void Session::train(double factor) {
   const StepInput input{.batch = feed_->batch(),
                         .samples = plan_.pace.ownMeans ? feed_->ownSamples() : feed_->samples(),
                         .allSamples = feed_->samples(),
-                        .allSlices = workers_.map.slices(),
+                        .allSlices = workers_->map.slices(),
                         .factor = factor,
                         .stop = Interrupt::requested(),
                         .last = step_ + 1 >= total_};
   // Where the others go on while this worker evaluates or saves, that is time of training.
   const double start = plan_.pace.inStep ? secondsSince(begin_) : summary_.seconds;
   const Outcome outcome =
-      replica_->step(*exchange_, workers_.slices(), input, [this] { return feed_->next(); });
+      replica_->step(*exchange_, workers_->slices(), input, [this] { return feed_->next(); });
   const double end = secondsSince(begin_);
   step_ = outcome.step.value_or(step_ + 1);
   feed_->advance(step_, outcome.dropped);

@@ -8,6 +8,7 @@
 // To be used by one thread. Errors are thrown as colla::Error.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,9 +27,14 @@
 
 namespace colla::train {
 
+// Asked on every worker between two steps, with the number of updates made; all get the same
+// answer: the workers that the training goes on with, or nothing to leave them as they are. The
+// first of them must be one of the present workers.
+using NextEpoch = std::function<std::optional<EpochPlan>(std::int64_t step)>;
+
 class Session {
  public:
-  Session(Job& job, const Task& task, const RunPlan& plan);
+  Session(Job& job, const Task& task, const RunPlan& plan, NextEpoch nextEpoch = nullptr);
   ~Session();
 
   Summary run();
@@ -37,7 +43,7 @@ class Session {
   using SteadyClock = std::chrono::steady_clock;
 
   // This worker writes records and checkpoints.
-  bool records() const { return workers_.records(); }
+  bool records() const { return workers_->records(); }
   // Where workers do not go in step, the one that records evaluates for all.
   bool evaluates() const { return test_ && (plan_.pace.inStep || records()); }
 
@@ -48,7 +54,16 @@ class Session {
   void makeExchange();
   void start(const std::optional<checkpoint::Loaded>& loaded);
   void saveIn(checkpoint::Directory directory);
-  Feed makeFeed() const;
+  void startRecords(std::optional<checkpoint::Directory> directory);
+  Feed makeFeed(std::int64_t first) const;
+
+  // Between two steps.
+  bool epochEnds();
+  void changeEpoch(const EpochPlan& plan);
+  void leaveEpoch(const EpochPlan& next);
+  void enterEpoch();
+  void shareProgress();
+  void gatherIdleWorkers();
 
   // The parts of run(), in its order.
   void begin();
@@ -76,9 +91,12 @@ class Session {
   Progress progressOf(std::int64_t step, const Outcome& outcome) const;
   void reportStatistics();
 
-  const Workers workers_;
+  Job& job_;
+  Epoch epoch_;
+  std::optional<Workers> workers_;  // Of epoch_.
+  const NextEpoch nextEpoch_;
   const Task& task_;
-  const RunPlan& plan_;
+  RunPlan plan_;
   const Schedule schedule_;
   std::shared_ptr<const Dataset> train_;
   std::shared_ptr<const Dataset> test_;  // Null: there is none.
@@ -104,6 +122,8 @@ class Session {
   bool evaluationDue_ = false;  // As soon as all workers have the same parameters.
   bool saveDue_ = false;
   Summary summary_;
+  std::int64_t askedAt_ = -1;  // The last step that nextEpoch_ was asked at.
+  NamedTensors optimizer_;     // On its way from one epoch to the next.
 };
 
 }  // namespace colla::train

@@ -30,6 +30,10 @@ class AllreduceExchange final : public Exchange {
 
   void start(std::int64_t step, const SavedState& saved) override;
   ExchangeState state(std::int64_t step, const Refusal& refusal) override;
+  NamedTensors leaveEpoch() override { return tensorsOf(updater_->state()); }
+  void enterEpoch(std::int64_t step, std::span<const checkpoint::TensorView> state) override {
+    start(step, state);
+  }
   std::span<const Parameter> updated() const override { return parameters_; }
 
   // The two halves of finish(), for strategies that do something in between: the sums, then the

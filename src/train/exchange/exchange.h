@@ -28,6 +28,7 @@
 #include "train/exchange/parameter.h"
 #include "train/exchange/workers.h"
 #include "train/row_lookup.h"
+#include "train/torch_state.h"
 
 namespace colla::train {
 
@@ -98,6 +99,14 @@ class Exchange {
   // For worker 0. `refusal` (may be null) ends a save whose tensors are not finite, where only
   // reading them shows it. What it points to is valid until the next call of any function.
   virtual ExchangeState state(std::int64_t step, const Refusal& refusal) = 0;
+
+  // Ends this worker's part in an epoch, between two steps. The model's tensors must be its own by
+  // then (Replica::ownTensors()). Returns copies of the optimizer's state, where workers hold it;
+  // servers keep theirs for the next epoch.
+  virtual NamedTensors leaveEpoch() = 0;
+  // Instead of start(), in the epoch after that: goes on with what leaveEpoch() returned on worker
+  // 0, who was in the epoch before, and with what servers have kept.
+  virtual void enterEpoch(std::int64_t step, std::span<const checkpoint::TensorView> state) = 0;
 
   // Those that this worker updates itself, as against servers.
   virtual std::span<const Parameter> updated() const = 0;

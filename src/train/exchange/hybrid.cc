@@ -145,6 +145,16 @@ void HybridExchange::start(std::int64_t step, const SavedState& saved) {
   tables_->start(step, *saved);
 }
 
+NamedTensors HybridExchange::leaveEpoch() {
+  tables_->leaveEpoch();
+  return dense_->leaveEpoch();
+}
+
+void HybridExchange::enterEpoch(std::int64_t step, std::span<const checkpoint::TensorView> state) {
+  dense_->enterEpoch(step, state);
+  tables_->resume();
+}
+
 ExchangeState HybridExchange::state(std::int64_t step, const Refusal& refusal) {
   ExchangeState state = dense_->state(step, refusal);
   ExchangeState served = snapshotOf(*tables_, refusal);

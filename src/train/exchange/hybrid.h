@@ -28,6 +28,8 @@ class HybridExchange final : public Exchange {
 
   void start(std::int64_t step, const SavedState& saved) override;
   ExchangeState state(std::int64_t step, const Refusal& refusal) override;
+  NamedTensors leaveEpoch() override;
+  void enterEpoch(std::int64_t step, std::span<const checkpoint::TensorView> state) override;
   std::span<const Parameter> updated() const override { return dense_->updated(); }
   RowSource* rows() override { return tables_.get(); }
   void refresh() override { tables_->refreshAll(); }

@@ -61,6 +61,15 @@ class LocalSgdExchange final : public Exchange {
     own_.start(step, average_.restore(shared.views()));
   }
 
+  NamedTensors leaveEpoch() override {
+    NamedTensors state = own_.leaveEpoch();
+    for (auto& momentum : tensorsOf(average_.state())) state.push_back(std::move(momentum));
+    return state;
+  }
+  void enterEpoch(std::int64_t step, std::span<const checkpoint::TensorView> state) override {
+    start(step, state);
+  }
+
   ExchangeState state(std::int64_t step, const Refusal& refusal) override {
     ExchangeState state = own_.state(step, refusal);
     for (checkpoint::TensorView& view : average_.state()) state.optimizer.push_back(view);

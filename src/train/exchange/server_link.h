@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "checkpoint/directory.h"
+#include "colla/error.h"
 #include "collective/partial_sums.h"
 #include "ps/client.h"
 #include "train/exchange/gradient_hooks.h"
@@ -58,6 +59,12 @@ class ServerLink final : public RowSource {
   // The first call of every worker: worker 0's tensors, and `optimizer` (of a checkpoint; empty: a
   // new one), become the servers'; the other workers get them from there.
   void start(std::int64_t step, std::span<const checkpoint::TensorView> optimizer);
+
+  // Ends this worker's part in an epoch; the servers keep what they hold.
+  void leaveEpoch() { throwIfError(client_->leaveEpoch()); }
+  // Instead of start(), in the next epoch: the servers go on with what they have kept. Samples of
+  // the gradients that they have taken so far.
+  std::int64_t resume();
 
   // As train/exchange/reducer.h.
   void beginSlice(int slice);

@@ -79,6 +79,13 @@ void ServerLink::start(std::int64_t step, std::span<const checkpoint::TensorView
   ++turn_;
 }
 
+std::int64_t ServerLink::resume() {
+  if (workers_.rank() == 0) valueOrThrow(client_->resume());
+  const ps::Turn turn = valueOrThrow(client_->begin());
+  ++turn_;
+  return turn.samples;
+}
+
 std::int64_t ServerLink::takeSnapshot() { return valueOrThrow(snapshots_->take()); }
 
 Result<std::shared_ptr<const ServerLink::Copy>> ServerLink::readSnapshot() {

@@ -143,6 +143,16 @@ void ServerExchange::start(std::int64_t step, const SavedState& saved) {
   link_->start(step, saved.value_or(std::span<const checkpoint::TensorView>()));
 }
 
+NamedTensors ServerExchange::leaveEpoch() {
+  link_->leaveEpoch();
+  return {};
+}
+
+void ServerExchange::enterEpoch(std::int64_t /*step*/,
+                                std::span<const checkpoint::TensorView> /*state*/) {
+  trained_ = link_->resume();
+}
+
 ExchangeState ServerExchange::state(std::int64_t /*step*/, const Refusal& refusal) {
   return snapshotOf(*link_, refusal);
 }

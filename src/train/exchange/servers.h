@@ -26,6 +26,8 @@ class ServerExchange final : public Exchange {
 
   void start(std::int64_t step, const SavedState& saved) override;
   ExchangeState state(std::int64_t step, const Refusal& refusal) override;
+  NamedTensors leaveEpoch() override;
+  void enterEpoch(std::int64_t step, std::span<const checkpoint::TensorView> state) override;
   std::span<const Parameter> updated() const override { return {}; }
   RowSource* rows() override { return link_.get(); }
   void refresh() override { link_->refreshAll(); }

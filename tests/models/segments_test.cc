@@ -1,0 +1,43 @@
+// Contract: a training whose workers change between steps, in number, in order and in who of them
+// records, has the bits of a straight run in every step.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "support/checkpoints.h"
+#include "support/command.h"
+
+namespace colla::models {
+namespace {
+
+class SegmentsTest : public checkpoint::CheckpointTest,
+                     public ::testing::WithParamInterface<std::string> {
+ protected:
+  void run(const std::string& words) const {
+    const auto ended = cli::runColla(scratch_.path(), words);
+    EXPECT_EQ(ended.exitCode, 0) << words << "\n" << ended.out << ended.error;
+  }
+};
+
+TEST_P(SegmentsTest, HaveTheBitsOfAStraightRun) {
+  const std::string model = GetParam();
+  run(fmt::format("run -np 1 -- {} {} single straight", COLLA_SEGMENTS_PROGRAM, model));
+  std::vector<std::string> strategies = {"allreduce", "ps-sync"};
+  if (model == "lm") strategies.push_back("hybrid");  // The others have no tables.
+  for (const std::string& strategy : strategies) {
+    const std::string servers = strategy == "allreduce" ? "" : "--ps 2 ";
+    run(fmt::format("run -np 4 {}-- {} {} {} {} changes", servers, COLLA_SEGMENTS_PROGRAM, model,
+                    strategy, strategy));
+    for (int step = 0; step <= 12; ++step) {
+      const auto compared = cli::runColla(
+          scratch_.path(), fmt::format("compare straight@{0} {1}@{0}", step, strategy));
+      EXPECT_EQ(compared.exitCode, 0) << strategy << "\n" << compared.out << compared.error;
+    }
+  }
+  const auto moved = cli::runColla(scratch_.path(), "compare straight@0 straight@12");
+  EXPECT_EQ(moved.exitCode, 1) << "a run that stands still proves nothing";
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, SegmentsTest, ::testing::Values("mlp", "deepfam", "lm"));
+
+}  // namespace
+}  // namespace colla::models
