@@ -1,7 +1,8 @@
-// How processes replace an epoch: they meet in a group of all processes of the job. That is the first
-// epoch's world or, in a job with servers, one that they form when they first need it. There they compare their plans, hand the plan to those that
-// have none, form the groups of the new epoch as subgroups, and wait for each other. Nobody
-// connects anew, and a process that fails, or is lost, is known to all of them.
+// How processes replace an epoch: they meet in a group of all processes of the job. That is the
+// first epoch's world or, in a job with servers, one that they form when they first need it. There
+// they compare their plans, hand the plan to those that have none, form the groups of the new epoch
+// as subgroups, and wait for each other. Nobody connects anew, and a process that fails, or is
+// lost, is known to all of them.
 #include "job/epochs.h"
 
 #include <fmt/format.h>
