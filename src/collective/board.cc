@@ -23,9 +23,10 @@ Board::Layout::Layout(std::size_t ranks)
       staging(roundUp(numbers + 4 * numbersBytes, 4096)),
       total(staging + kStagingBytes) {}
 
-Board::Board(transport::SharedMemory& memory, std::vector<int> members, int rank,
-             std::vector<std::string> names)
+Board::Board(transport::SharedMemory& memory, std::shared_ptr<BoardShelf> shelf,
+             std::vector<int> members, int rank, std::vector<std::string> names)
     : memory_(memory),
+      shelf_(std::move(shelf)),
       members_(std::move(members)),
       rank_(rank),
       names_(std::move(names)),
@@ -36,13 +37,20 @@ Board::Board(transport::SharedMemory& memory, std::vector<int> members, int rank
   }
 }
 
+Board::~Board() {
+  if (own_.keep != nullptr) shelf_->giveBack(std::move(own_));
+}
+
 Result<std::unique_ptr<Board>> Board::create(transport::SharedMemory& memory,
+                                             std::shared_ptr<BoardShelf> shelf,
                                              std::vector<int> members, int rank,
                                              std::vector<std::string> names) {
-  std::unique_ptr<Board> board(new Board(memory, std::move(members), rank, std::move(names)));
-  COLLA_TRY_ASSIGN(transport::Mapping own, memory.allocate(board->layout_.total));
-  board->boards_[rank] = own.bytes;
-  board->mappings_.push_back(std::move(own));
+  std::unique_ptr<Board> board(
+      new Board(memory, std::move(shelf), std::move(members), rank, std::move(names)));
+  COLLA_TRY_ASSIGN(board->own_, board->shelf_->take(memory, board->layout_.total));
+  // All but the staging area, which is written before it is read.
+  std::ranges::fill(board->own_.bytes.first(board->layout_.staging), std::byte{0});
+  board->boards_[rank] = board->own_.bytes;
   return board;
 }
 

@@ -23,6 +23,7 @@
 
 #include "base/deadline.h"
 #include "colla/status.h"
+#include "collective/board_shelf.h"
 #include "transport/shared_memory.h"
 #include "transport/transport.h"
 
@@ -45,10 +46,13 @@ class Board {
   };
 
   // This rank's board alone; `members` are the ranks' transport numbers, and `names` what to call
-  // them. Nothing but place(), open() and breakUp() may be called before open() has succeeded.
+  // them. Its memory comes from `shelf`, and goes back there. Nothing but place(), open() and
+  // breakUp() may be called before open() has succeeded.
   static Result<std::unique_ptr<Board>> create(transport::SharedMemory& memory,
+                                               std::shared_ptr<BoardShelf> shelf,
                                                std::vector<int> members, int rank,
                                                std::vector<std::string> names);
+  ~Board();
   // Where it is, for the others.
   transport::Place place() const { return memory_.find(boards_[rank_]); }
   // Finds the others' boards at their places, and waits until everybody has.
@@ -113,8 +117,8 @@ class Board {
   };
   std::span<std::uint64_t> numbers(int rank, std::size_t list);
 
-  Board(transport::SharedMemory& memory, std::vector<int> members, int rank,
-        std::vector<std::string> names);
+  Board(transport::SharedMemory& memory, std::shared_ptr<BoardShelf> shelf,
+        std::vector<int> members, int rank, std::vector<std::string> names);
   Header& header(int rank) { return *reinterpret_cast<Header*>(boards_[rank].data()); }
   Status awaitCounter(std::atomic<std::uint64_t> Header::*counter, std::uint64_t target,
                       Deadline deadline);
@@ -123,13 +127,15 @@ class Board {
   Status whyBroken();
 
   transport::SharedMemory& memory_;
+  const std::shared_ptr<BoardShelf> shelf_;
   std::vector<int> members_;
   std::vector<int> others_;
   int rank_;
   std::vector<std::string> names_;
   Layout layout_;
   std::vector<std::span<std::byte>> boards_;
-  std::vector<transport::Mapping> mappings_;  // What keeps them in place.
+  transport::Mapping own_;                    // What keeps this rank's in place,
+  std::vector<transport::Mapping> mappings_;  // and the others'.
   std::uint64_t steps_ = 0;
   std::atomic_flag brokeUp_;
   transport::Call call_;  // Of the operation under way.

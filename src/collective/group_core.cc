@@ -22,6 +22,7 @@ GroupCore::GroupCore(Options options)
 
 Result<std::unique_ptr<GroupCore>> GroupCore::create(Options options, Deadline deadline) {
   if (options.ids == nullptr) options.ids = std::make_shared<GroupIds>();
+  if (options.shelf == nullptr) options.shelf = std::make_shared<collective::BoardShelf>();
   // Silently: an abort with this number would break the other group.
   if (!options.ids->claim(options.id)) {
     return {StatusCode::kUnsupported,
@@ -45,8 +46,8 @@ Status GroupCore::connect(Deadline deadline) {
   Turn turn{*this, 0, call, deadline};
   transport::SharedMemory* const memory = options_.transport->sharedMemory();
   if (memory == nullptr) return collective::allgatherMessages(turn, {}, 0);
-  COLLA_TRY_ASSIGN(
-      board_, collective::Board::create(*memory, options_.members, options_.rank, options_.names));
+  COLLA_TRY_ASSIGN(board_, collective::Board::create(*memory, options_.shelf, options_.members,
+                                                     options_.rank, options_.names));
   std::vector<transport::Place> places(options_.members.size());
   places[rank()] = board_->place();
   COLLA_TRY(collective::allgatherDirect(turn, std::as_writable_bytes(std::span(places)),

@@ -67,7 +67,8 @@ class GroupCore {
     std::shared_ptr<const Routes> routes;       // For subgroups; null: they have `transport`, too.
     std::uint32_t id = 0;                       // The same on every rank, unlike other groups'.
     std::shared_ptr<GroupIds> ids;              // Of the transport; null: this is the first group.
-    std::vector<int> members;                   // Transport numbers, in the order of ranks.
+    std::shared_ptr<collective::BoardShelf> shelf;  // Of the job; null: one of its own.
+    std::vector<int> members;                       // Transport numbers, in the order of ranks.
     int rank = 0;
     std::vector<std::string> names;  // Of the members, for messages.
     std::chrono::milliseconds timeout{300'000};

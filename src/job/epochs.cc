@@ -1,7 +1,8 @@
-// How processes replace an epoch: they meet in a group of all processes of the job, which they form
-// when they do it for the first time. There they compare their plans, hand the plan to those that
-// have none, form the groups of the new epoch as subgroups, and wait for each other. Nobody
-// connects anew, and a process that fails, or is lost, is known to all of them.
+// How processes replace an epoch: they meet in a group of all processes of the job. That is the
+// first epoch's world or, in a job with servers, one that they form when they first need it. There
+// they compare their plans, hand the plan to those that have none, form the groups of the new epoch
+// as subgroups, and wait for each other. Nobody connects anew, and a process that fails, or is
+// lost, is known to all of them.
 #include "job/epochs.h"
 
 #include <fmt/format.h>
@@ -26,7 +27,7 @@ struct Epoch::State {
   std::vector<int> processes;
   SliceMap slices;
   Topology topology;
-  std::unique_ptr<Group> world = nullptr;
+  std::shared_ptr<Group> world = nullptr;
   std::unique_ptr<Group> host = nullptr;  // Null where it is `world`.
 };
 
@@ -124,13 +125,14 @@ Status Epochs::formHost(Epoch::State& state) {
 
 Result<std::unique_ptr<Epochs>> Epochs::start(Options options, Deadline deadline) {
   options.group.ids = std::make_shared<GroupIds>();
+  options.group.shelf = std::make_shared<collective::BoardShelf>();
   std::unique_ptr<Epochs> epochs(new Epochs(std::move(options)));
   const std::vector<int> workers = upTo(epochs->options_.workers);
   COLLA_TRY_ASSIGN(auto state, epochs->draft({.workers = workers}, 0));
   if (state->rank != Epoch::kNoRank) {
     COLLA_TRY_ASSIGN(auto core,
                      GroupCore::create(epochs->groupOptions(kWorldId, workers), deadline));
-    state->world = std::make_unique<Group>(std::move(core));
+    state->world = std::make_shared<Group>(std::move(core));
   }
   COLLA_TRY(formHost(*state));
   epochs->current_ = Epoch(std::move(state));
@@ -139,11 +141,15 @@ Result<std::unique_ptr<Epochs>> Epochs::start(Options options, Deadline deadline
 
 Status Epochs::meetAll(std::chrono::milliseconds timeout) {
   if (all_ != nullptr) return {};
+  if (options_.servers == 0) {
+    all_ = current_->state_->world;
+    return {};
+  }
   const Deadline deadline = options_.group.deadlineFor(timeout);
   COLLA_TRY_ASSIGN(
       auto core,
       GroupCore::create(groupOptions(kAllId, upTo(options_.workers + options_.servers)), deadline));
-  all_ = std::make_unique<Group>(std::move(core));
+  all_ = std::make_shared<Group>(std::move(core));
   return {};
 }
 
@@ -183,13 +189,16 @@ Result<EpochPlan> Epochs::agree(const std::optional<EpochPlan>& plan,
   const auto wordOf = [&](int process) { return Word{words[2 * process], words[2 * process + 1]}; };
 
   COLLA_TRY(refusal);
-  int root = -1;
+  int root = -1, learners = 0;
   for (int process = 0; process < all_->size(); ++process) {
     const Word word = wordOf(process);
     if (word.length == Word::kRefused) {
       return invalid("{} has no valid plan for the next epoch", options_.names[process]);
     }
-    if (word == Word()) continue;
+    if (word == Word()) {
+      ++learners;
+      continue;
+    }
     if (root < 0) root = process;
     if (word != wordOf(root)) {
       return {StatusCode::kMismatch,
@@ -198,6 +207,7 @@ Result<EpochPlan> Epochs::agree(const std::optional<EpochPlan>& plan,
     }
   }
   if (root < 0) return invalid("no process has a plan for the next epoch");
+  if (learners == 0) return *plan;
   numbers.resize(wordOf(root).length);
   COLLA_TRY(broadcast(*all_, numbers, root, {timeout}));
   return planOf(numbers);
@@ -205,7 +215,10 @@ Result<EpochPlan> Epochs::agree(const std::optional<EpochPlan>& plan,
 
 Status Epochs::replace(const std::optional<EpochPlan>& plan, std::chrono::milliseconds timeout) {
   COLLA_TRY(meetAll(timeout));
+  collective::BoardShelf& shelf = *options_.group.shelf;
+  auto boards = shelf.takeResting();
   COLLA_TRY_ASSIGN(const EpochPlan agreed, agree(plan, timeout));
+  shelf.stock(std::move(boards));  // All processes have met: nobody reads them any more.
   const auto form = [&]() -> Result<Epoch> {
     COLLA_TRY_ASSIGN(auto state, draft(agreed, current_->number() + 1));
     if (state->rank != Epoch::kNoRank) {

@@ -50,7 +50,7 @@ class Epochs {
   static Status formHost(Epoch::State& state);
 
   const Options options_;
-  std::unique_ptr<Group> all_;  // All processes of the job, once they have met.
+  std::shared_ptr<Group> all_;  // All processes of the job, once they have met.
   std::optional<Epoch> current_;
 };
 

@@ -276,7 +276,7 @@ Result<Bucket> Job::allocateCommon(std::size_t bytes) {
   Group& neighbours = state_->epochs->current().host();
   if (neighbours.size() == 1) return allocate(bytes);
   if (!state_->connection.sharesMemory) {
-    return {StatusCode::kUnsupported, "the workers of a host share no memory in this job"};
+    return {StatusCode::kUnsupported, "the workers of this job share no memory"};
   }
   transport::SharedMemory& memory = *state_->connection.host->sharedMemory();
   const bool first = neighbours.rank() == 0;

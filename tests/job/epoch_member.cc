@@ -3,9 +3,9 @@
 //   epoch_member ROUNDS PLAN...     A plan: "0,2,3:1" are the workers 0, 2 and 3, of which the one
 //                                   with rank 1 in the epoch is the recorder.
 //
-// Only the workers of the present epoch give the plan; the others learn it. Says "going" after the
-// first round, and for every epoch of the first: its number, rank, workers, recorder and the hash
-// of the sum.
+// Only the workers of the present epoch give the plan; idle workers and servers learn it. Says
+// "going" after the first round, and for every epoch of the first: its number, rank, workers,
+// recorder and the hash of the sum.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -58,7 +58,7 @@ Status pass(Job& job, const EpochPlan& plan, bool tell) {
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
-  auto job = Job::init();
+  auto job = Job::init({.serves = true});
   if (!job.ok()) {
     std::cout << job.status() << std::endl;
     return 1;

@@ -62,6 +62,18 @@ TEST_P(EpochsTest, SumsOfSlicesHaveTheSameBitsInEveryEpoch) {
   }
 }
 
+TEST_P(EpochsTest, ServersAndIdleWorkersLearnEveryEpoch) {
+  Processes job(2, {COLLA_EPOCH_MEMBER, "2", "1", "1,0:1", "0"},
+                {{"COLLA_TRANSPORT", GetParam()}, {"COLLA_SLICES", "4"}}, {}, /*servers=*/2);
+  for (int process = 0; process < 4; ++process) {
+    const auto ended = job.end(process);
+    ASSERT_EQ(ended.code, 0) << ended.said;
+    EXPECT_THAT(found(ended.said, "epoch (\\d)"), ::testing::ElementsAre("1", "2", "3"));
+    EXPECT_THAT(found(ended.said, "workers (\\S+)"), ::testing::ElementsAre("1", "1,0", "0"));
+    EXPECT_EQ(found(ended.said, "sum (\\w+)").size(), process < 2 ? 2u : 0u);
+  }
+}
+
 TEST_P(EpochsTest, SurvivorsNameAProcessThatIsKilledOnTheWay) {
   Processes job(4, {COLLA_EPOCH_MEMBER, kForever, "0,1,2", "3,1:1", "0,1,2,3", "2"},
                 {{"COLLA_TRANSPORT", GetParam()}, {"COLLA_SLICES", "4"}});

@@ -142,9 +142,9 @@ TEST_P(StrangersAtAJobTest, AreRefusedLoggedOnceAndTheJobGoesOn) {
   ASSERT_TRUE(entry.ok()) << entry.status();
   auto member = rendezvous::parseMember(*entry);
   ASSERT_TRUE(member.ok()) << member.status();
-  const std::string address = member->addresses.at("tcp");
+  const std::string address = member->addresses.at(GetParam());
   Recorder recorder(address);
-  member->addresses["tcp"] = recorder.address();
+  member->addresses[GetParam()] = recorder.address();
   ASSERT_TRUE((*store)->set(key, rendezvous::encodeMember(*member), deadline).ok());
   std::filesystem::remove(held);
   ASSERT_TRUE(job.says(0, "going"));

@@ -24,10 +24,11 @@ namespace colla::test {
 using namespace std::chrono_literals;
 
 Processes::Processes(int count, std::vector<std::string> command, const Variables& common,
-                     const std::map<int, Variables>& own) {
+                     const std::map<int, Variables>& own, int servers) {
   static std::atomic<int> jobs{0};
   job::Place& place = place_;
   place.size = place.localSize = count;
+  place.servers = servers;
   place.jobId = "test-" + std::to_string(getpid()) + "-" + std::to_string(jobs++);
   place.host = "testhost";
   place.store = "unix:@colla-" + place.jobId;
@@ -43,8 +44,10 @@ Processes::Processes(int count, std::vector<std::string> command, const Variable
   std::vector<char*> arguments;
   for (std::string& word : command) arguments.push_back(word.data());
   arguments.push_back(nullptr);
-  for (int rank = 0; rank < count; ++rank) {
-    place.rank = place.localRank = rank;
+  for (int rank = 0; rank < count + servers; ++rank) {
+    place.role = rank < count ? Role::kWorker : Role::kServer;
+    place.rank = place.localRank = rank < count ? rank : rank - count;
+    if (rank == count) place.localSize = servers;
     int pipe[2];
     EXPECT_EQ(pipe2(pipe, O_CLOEXEC), 0);
     // Everything that the child needs is made before the fork: the store has a thread.

@@ -27,9 +27,9 @@ class Processes {
   };
 
   // Starts `count` workers of `command`, each with the variables of its place, `common` and
-  // `own[rank]`, and a store for them.
+  // `own[rank]`, and a store for them. After them, in `rank`, come `servers`.
   Processes(int count, std::vector<std::string> command, const Variables& common = {},
-            const std::map<int, Variables>& own = {});
+            const std::map<int, Variables>& own = {}, int servers = 0);
   // Kills what is left.
   ~Processes();
 
