@@ -10,12 +10,12 @@
 #include <optional>
 
 #include "base/command_line.h"
-#include "bench/scratch.h"
 #include "checkpoint/compare.h"
 #include "checkpoint/source.h"
 #include "child_runner.h"
 #include "colla/strategy.h"
 #include "commands.h"
+#include "launch/scratch.h"
 
 namespace colla::cli {
 namespace {
@@ -97,7 +97,7 @@ int demoCommand(const Arguments& arguments) {
   if (const auto exitCode = parse(app, arguments)) return *exitCode;
 
   ChildRunner runner;
-  const auto scratch = bench::Scratch::create();
+  const auto scratch = launch::Scratch::create();
   if (!scratch.ok()) {
     fmt::print(stderr, "{}: {}\n", kDemo, scratch.status().message());
     return kExitFailure;

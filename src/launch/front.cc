@@ -116,6 +116,8 @@ void Front::handleEvents(TimePoint now) {
       return endWithoutGuardian();
     }
     switch (event->kind) {
+      case Event::Kind::kStarted:
+        break;
       case Event::Kind::kNotStarted:
         act(supervisor_.notStarted(event->process, event->value));
         break;

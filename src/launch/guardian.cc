@@ -61,11 +61,26 @@ void closeFronts(const std::set<int>& ours) {
   }
 }
 
+// A process of a different job, which its own guardian is just killing, may add files meanwhile.
+void removeDirectories(const std::vector<std::string>& directories) {
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    std::error_code error;
+    bool gone = true;
+    for (const std::string& directory : directories) {
+      std::filesystem::remove_all(directory, error);
+      gone = gone && !error && !std::filesystem::exists(directory, error);
+    }
+    if (gone) return;
+    usleep(50'000);
+  }
+}
+
 // The life of the guardian process.
 class Guard {
  public:
-  Guard(const std::vector<Command>& commands, const Inherited& inherited, UniqueFd channel)
-      : commands_(commands), inherited_(inherited), channel_(std::move(channel)) {}
+  Guard(const std::vector<Command>& commands, const Inherited& inherited,
+        const std::vector<std::string>& litter, UniqueFd channel)
+      : commands_(commands), inherited_(inherited), litter_(litter), channel_(std::move(channel)) {}
 
   [[noreturn]] void live() {
     setpgid(0, 0);
@@ -76,7 +91,7 @@ class Guard {
     pthread_sigmask(SIG_SETMASK, &all, nullptr);
     std::set<int> ours = {channel_.get()};
     for (const Command& command : commands_) {
-      ours.insert({command.input, command.output, command.error});
+      ours.insert({command.input, command.output, command.error, command.networkNamespace});
     }
     closeFronts(ours);
 
@@ -153,6 +168,7 @@ class Guard {
           kill(spawned.pid, SIGKILL);  // Our child, not waited for: the number is its own.
         } else {
           watch(children_[i].fd.get(), i);
+          tell(Event::Kind::kStarted, i, spawned.pid);
         }
       }
       if (spawned.error != 0) {
@@ -221,12 +237,14 @@ class Guard {
     const auto left = endDescendants({}, Deadline::after(kEndLimit), [this](pid_t pid, int status) {
       if (Child* child = find(pid)) ended(*child, status);
     });
+    removeDirectories(litter_);
     tell(Event::Kind::kEnded, 0, static_cast<int>(left.size()));
     _exit(0);
   }
 
   const std::vector<Command>& commands_;
   const Inherited& inherited_;
+  const std::vector<std::string>& litter_;
   UniqueFd channel_;
   UniqueFd epoll_;
   std::vector<Child> children_;
@@ -234,8 +252,8 @@ class Guard {
 
 }  // namespace
 
-Result<Guardian> Guardian::create(const std::vector<Command>& commands,
-                                  const Inherited& inherited) {
+Result<Guardian> Guardian::create(const std::vector<Command>& commands, const Inherited& inherited,
+                                  const std::vector<std::string>& litter) {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return {StatusCode::kIo, fmt::format("no socket pair: {}", std::strerror(errno))};
@@ -246,7 +264,7 @@ Result<Guardian> Guardian::create(const std::vector<Command>& commands,
   if (pid < 0) return {StatusCode::kIo, fmt::format("no process: {}", std::strerror(errno))};
   if (pid == 0) {
     front.reset();
-    Guard(commands, inherited, std::move(guardian)).live();
+    Guard(commands, inherited, litter, std::move(guardian)).live();
   }
   return Guardian(std::move(front), pid);
 }

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/unique_fd.h"
@@ -34,6 +35,7 @@ struct Order {
 
 struct Event {
   enum class Kind : std::int32_t {
+    kStarted,     // `value` is its pid.
     kNotStarted,  // `value` is the errno.
     kExited,      // `value` is the exit code. Events of ends come in the order of the ends.
     kKilled,      // `value` is the signal.
@@ -48,8 +50,10 @@ struct Event {
 class Guardian {
  public:
   // Forks the guardian; nothing is started yet. `commands` and their descriptors are copied with
-  // it: the caller closes its own copies. The calling process must have one thread.
-  static Result<Guardian> create(const std::vector<Command>& commands, const Inherited& inherited);
+  // it: the caller closes its own copies. The calling process must have one thread. Once nothing of
+  // the job is left, the guardian removes the directories `litter`.
+  static Result<Guardian> create(const std::vector<Command>& commands, const Inherited& inherited,
+                                 const std::vector<std::string>& litter = {});
 
   Guardian(Guardian&&) = default;
   Guardian& operator=(Guardian&&) = delete;

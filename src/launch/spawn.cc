@@ -1,12 +1,15 @@
 #include "launch/spawn.h"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 
 #include "base/unique_fd.h"
 
@@ -25,6 +28,13 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 bool moveTo(int from, int to) {
   if (from == to) return fcntl(to, F_SETFD, 0) == 0;
   return dup2(from, to) == to;
+}
+
+// In the new process: what both programs and bodies start with.
+bool settle(const Command& command) {
+  return (command.networkNamespace < 0 || setns(command.networkNamespace, CLONE_NEWNET) == 0) &&
+         moveTo(command.input, STDIN_FILENO) && moveTo(command.output, STDOUT_FILENO) &&
+         moveTo(command.error, STDERR_FILENO);
 }
 
 }  // namespace
@@ -48,7 +58,9 @@ Spawned spawn(const Command& command, const Inherited& inherited) {
   const auto environment = pointers(command.environment);
   // Scripts without a first line that names an interpreter are the shell's.
   std::vector<std::string> script = {"/bin/sh", command.program};
-  script.insert(script.end(), command.arguments.begin() + 1, command.arguments.end());
+  if (!command.body) {
+    script.insert(script.end(), command.arguments.begin() + 1, command.arguments.end());
+  }
   const auto scriptArguments = pointers(script);
 
   std::array<int, 2> ends{};
@@ -64,8 +76,13 @@ Spawned spawn(const Command& command, const Inherited& inherited) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);  // It died before it could take us along.
     inherited.restore();
-    if (moveTo(command.input, STDIN_FILENO) && moveTo(command.output, STDOUT_FILENO) &&
-        moveTo(command.error, STDERR_FILENO)) {
+    if (settle(command)) {
+      if (command.body) {
+        close_range(STDERR_FILENO + 1, ~0U, 0);  // The report too, as exec would.
+        const int code = command.body();
+        std::fflush(nullptr);
+        _exit(code);
+      }
       execve(command.program.c_str(), arguments.data(), environment.data());
       if (errno == ENOEXEC) execve("/bin/sh", scriptArguments.data(), environment.data());
     }

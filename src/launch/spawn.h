@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <csignal>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,11 @@ struct Command {
   int input = -1;
   int output = -1;
   int error = -1;
+  // Runs in the new process instead of `program`, with the parent's environment; its result is the
+  // exit code. Of the parent's descriptors it has the three above alone.
+  std::function<int()> body = {};
+  // An open network namespace to run in; -1: the parent's.
+  int networkNamespace = -1;
 };
 
 struct Spawned {
