@@ -60,9 +60,10 @@ std::optional<int> parse(CLI::App& app, const Arguments& arguments) {
   return std::nullopt;
 }
 
-SettingFlags::SettingFlags(CLI::App& app) : app_(app) {
+SettingFlags::SettingFlags(CLI::App& app, std::span<const Setting> settings)
+    : app_(app), settings_(settings) {
   app.add_option("--config", file_, "TOML file with settings; or COLLA_CONFIG");
-  for (const Setting& setting : colla::settings()) {
+  for (const Setting& setting : settings) {
     app.add_option(flagName(setting.name), values_[std::string(setting.name)],
                    std::string(setting.help))
         ->group("Settings (or COLLA_NAME, or in the file)");
@@ -75,7 +76,7 @@ Result<Config> SettingFlags::load() const {
     if (app_.get_option(flagName(name))->count() > 0) given[name] = value;
   }
   const char* const file = std::getenv("COLLA_CONFIG");
-  return Config::load(given, file_.empty() && file != nullptr ? file : file_,
+  return Config::load(settings_, given, file_.empty() && file != nullptr ? file : file_,
                       [](const char* name) { return std::getenv(name); });
 }
 

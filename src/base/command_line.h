@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,16 +32,17 @@ Arguments takeCommand(const CLI::App& app, Arguments& arguments);
 // --help, or after a usage error.
 std::optional<int> parse(CLI::App& app, const Arguments& arguments);
 
-// A flag for every setting there is, and --config for the TOML file.
+// A flag for every setting of a table, and --config for the TOML file.
 class SettingFlags {
  public:
-  // `app` must outlive it.
-  explicit SettingFlags(CLI::App& app);
+  // `app` and `settings` must outlive it.
+  SettingFlags(CLI::App& app, std::span<const Setting> settings);
   // After parse(): flags, environment and file.
   Result<Config> load() const;
 
  private:
   CLI::App& app_;
+  std::span<const Setting> settings_;
   std::map<std::string, std::string> values_;
   std::string file_;
 };

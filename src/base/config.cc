@@ -4,7 +4,6 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -20,67 +19,9 @@ namespace {
 
 using enum SettingType;
 
-constexpr std::int64_t kMinute = 60'000'000;  // In microseconds.
-
-// Sorted by name (a test checks it).
-constexpr std::array kSettings = {
-    Setting{"algorithm", kText, "auto",
-            "allreduce algorithm: auto, shared, flat, direct, halving, tree, ring (another order)",
-            true, "auto shared flat direct halving tree ring"},
-    Setting{"collective_timeout", kSeconds, "300", "seconds that one collective may take", false},
-    Setting{"cycle_us", kInteger, "0",
-            "microseconds that the first named operation waits for others to travel with it", false,
-            "", 0, kMinute},
-    Setting{"fusion_mb", kInteger, "64",
-            "MiB up to which named allreduces travel together; 0: each by itself", false, "", 0,
-            65536},
-    Setting{
-        "hybrid", kText, "servers",
-        "where hybrid's tables go: servers, or auto (to servers or by allreduce, chosen for each "
-        "by the rows that the first batch reads)",
-        true, "servers auto"},
-    Setting{"interface", kText, "",
-            "network interface or address to listen on; by default the one that leads to the store",
-            false},
-    Setting{"keep_memory", kInteger, "1",
-            "1: memory that a training step frees is kept for the next one; 0: as glibc likes it",
-            false, "", 0, 1},
-    Setting{"log", kText, "info", "debug, info, warn, error or off", false,
-            "debug info warn error off"},
-    Setting{"secret_file", kText, "",
-            "file with the job's secret, needed between hosts without `colla run`", false},
-    Setting{"server_threads", kInteger, "0",
-            "threads of a parameter server; 0: cores / servers of its host, at most 8", false, "",
-            0, 4096},
-    Setting{"slices", kInteger, "0",
-            "logical pieces of every global batch; 0: the number of workers at first start", true,
-            "", 0, 1'000'000},
-    Setting{"spin_us", kInteger, "-1",
-            "microseconds to spin before a wait sleeps; -1: by ranks and cores of this host", false,
-            "", -1, kMinute},
-    Setting{"stall_shutdown", kSeconds, "0",
-            "seconds after which an operation that some ranks have not come to ends all; 0: never",
-            false},
-    Setting{
-        "stall_warning", kSeconds, "60",
-        "seconds after which operations that some ranks have not come to are reported; 0: never",
-        false},
-    Setting{"start_timeout", kSeconds, "60", "seconds to wait for all processes at start", false},
-    Setting{"tcp_connections", kInteger, "1", "TCP connections per pair of ranks, 1 to 16", true,
-            "", 1, 16},
-    Setting{"threads", kInteger, "0",
-            "threads per worker; 0: cores / ranks of this host. Bits depend on it", true, "", 0,
-            4096},
-    Setting{"timeline", kText, "", "file for a trace of named operations, written by rank 0",
-            false},
-    Setting{"transport", kText, "auto",
-            "auto (shm on one host, tcp between hosts), shm, tcp (encrypted), tcp-plain", true,
-            "auto shm tcp tcp-plain"},
-};
-
-const Setting* find(std::string_view name) {
-  const auto it = std::ranges::find(kSettings, name, &Setting::name);
-  return it == kSettings.end() ? nullptr : &*it;
+const Setting* find(std::span<const Setting> table, std::string_view name) {
+  const auto it = std::ranges::find(table, name, &Setting::name);
+  return it == table.end() ? nullptr : &*it;
 }
 
 template <typename T>
@@ -172,8 +113,6 @@ std::optional<std::string> tomlText(const toml::node& node) {
 
 }  // namespace
 
-std::span<const Setting> settings() { return kSettings; }
-
 std::string flagName(std::string_view name) {
   std::string flag = "--" + std::string(name);
   std::ranges::replace(flag, '_', '-');
@@ -187,10 +126,12 @@ std::string variableName(std::string_view name) {
   return variable;
 }
 
-Result<Config> Config::load(const std::map<std::string, std::string>& flags,
+Result<Config> Config::load(std::span<const Setting> settings,
+                            const std::map<std::string, std::string>& flags,
                             const std::string& file, const Environment& environment) {
   Config config;
-  for (const Setting& setting : kSettings) {
+  config.settings_ = settings;
+  for (const Setting& setting : settings) {
     config.values_[std::string(setting.name)] = {std::string(setting.fallback), "default"};
   }
   // The weakest place first, so that stronger ones overwrite it.
@@ -204,7 +145,7 @@ Result<Config> Config::load(const std::map<std::string, std::string>& flags,
               fmt::format("{} line {}: {}", file, error.source().begin.line, error.description())};
     }
     for (const auto& [key, node] : table) {
-      const Setting* setting = find(key.str());
+      const Setting* setting = find(settings, key.str());
       if (setting == nullptr) {
         return {StatusCode::kInvalidArgument,
                 fmt::format("{} line {}: there is no setting \"{}\" (`colla settings` lists them)",
@@ -221,7 +162,7 @@ Result<Config> Config::load(const std::map<std::string, std::string>& flags,
       config.values_[std::string(setting->name)] = {*text, file};
     }
   }
-  for (const Setting& setting : kSettings) {
+  for (const Setting& setting : settings) {
     const std::string variable = variableName(setting.name);
     const char* text = environment(variable.c_str());
     if (text == nullptr) continue;
@@ -231,7 +172,7 @@ Result<Config> Config::load(const std::map<std::string, std::string>& flags,
   for (const auto& [flag, text] : flags) {
     std::string name = flag;
     std::ranges::replace(name, '-', '_');
-    const Setting* setting = find(name);
+    const Setting* setting = find(settings, name);
     if (setting == nullptr) {
       return {StatusCode::kInvalidArgument,
               fmt::format("there is no setting {} (`colla settings` lists them)", flagName(name))};
@@ -242,14 +183,8 @@ Result<Config> Config::load(const std::map<std::string, std::string>& flags,
   return config;
 }
 
-Result<Config> Config::fromEnvironment(const std::map<std::string, std::string>& flags) {
-  const char* file = std::getenv("COLLA_CONFIG");
-  return load(flags, file == nullptr ? "" : file,
-              [](const char* name) { return std::getenv(name); });
-}
-
 const Config::Value& Config::at(std::string_view name, SettingType type) const {
-  const Setting* setting = find(name);
+  const Setting* setting = find(settings_, name);
   COLLA_CHECK(setting != nullptr && setting->type == type);
   return values_.find(name)->second;
 }
@@ -289,7 +224,7 @@ std::string Config::origin(std::string_view name) const {
 
 std::string Config::sharedText() const {
   std::string text;
-  for (const Setting& setting : kSettings) {
+  for (const Setting& setting : settings_) {
     if (!setting.sharedByJob) continue;
     text += fmt::format("{}={}\n", setting.name, values_.find(setting.name)->second.text);
   }

@@ -1,9 +1,10 @@
 // Settings of a job, from three places in this order of strength: command-line flags, the
 // environment (COLLA_NAME), a TOML file (`--config FILE` or COLLA_CONFIG).
 //
-// Every setting stands in one table (settings()), with its default, the values it takes and a line
-// of help. An unknown name is refused as a flag and in the file; among variables, which may be
-// anybody's, Job::init() warns of it. A Config is immutable after load().
+// A table says which settings there are, with the default, the values and a line of help of each
+// (job/settings.h has the one of a job). An unknown name is refused as a flag and in the file;
+// among variables, which may be anybody's, Job::init() warns of it. A Config is immutable after
+// load().
 #pragma once
 
 #include <chrono>
@@ -34,9 +35,6 @@ struct Setting {
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
 };
 
-// All there are, sorted by name.
-std::span<const Setting> settings();
-
 // "--spin-us" and "COLLA_SPIN_US" for "spin_us".
 std::string flagName(std::string_view name);
 std::string variableName(std::string_view name);
@@ -45,15 +43,17 @@ class Config {
  public:
   using Environment = std::function<const char*(const char* name)>;
 
-  // Reads and checks all three places. `flags` maps names (dashes or underscores) to values;
-  // `file` may be empty. `environment` is std::getenv outside of tests.
-  static Result<Config> load(const std::map<std::string, std::string>& flags,
+  // Reads and checks all three places. `settings`, which outlives the result, is sorted by name.
+  // `flags` maps names (dashes or underscores) to values; `file` may be empty. `environment` is
+  // std::getenv outside of tests.
+  static Result<Config> load(std::span<const Setting> settings,
+                             const std::map<std::string, std::string>& flags,
                              const std::string& file, const Environment& environment);
-  // The environment and the file it names, below `flags`: what a library user gets.
-  static Result<Config> fromEnvironment(const std::map<std::string, std::string>& flags = {});
 
   // The same with another value of one setting, which came from `origin`.
   Config with(std::string_view name, std::string value, std::string origin) const;
+
+  std::span<const Setting> settings() const { return settings_; }
 
   // `name` must be in settings(), and its type must fit.
   std::string text(std::string_view name) const;
@@ -75,6 +75,8 @@ class Config {
     std::string origin;
   };
   const Value& at(std::string_view name, SettingType type) const;
+
+  std::span<const Setting> settings_;
   std::map<std::string, Value, std::less<>> values_;
 };
 

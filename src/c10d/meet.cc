@@ -10,6 +10,7 @@
 #include "base/config.h"
 #include "job/environment.h"
 #include "job/invitation.h"
+#include "job/settings.h"
 
 namespace colla::c10d {
 namespace {
@@ -83,7 +84,7 @@ Result<std::unique_ptr<Job>> join(::c10d::Store& store, int rank, int size,
     return Job::init(options, std::move(alone));
   }
 
-  COLLA_TRY_ASSIGN(const Config config, Config::fromEnvironment(options.settings));
+  COLLA_TRY_ASSIGN(const Config config, job::loadConfig(options.settings));
   const char* const master = std::getenv("MASTER_ADDR");
   const job::Guest guest{.rank = rank,
                          .size = size,

@@ -4,6 +4,7 @@
 
 #include "checkpoint/source.h"
 #include "commands.h"
+#include "job/settings.h"
 #include "model_arguments.h"
 #include "train/main.h"
 
@@ -59,7 +60,7 @@ int evalCommand(const Arguments& arguments) {
   app.add_option("-n,--np", options.workers, "workers; also -np N");
   app.add_option("--batch,--batch-size", options.batch, "samples at once, over all workers");
   app.add_flag("--json", asJson, "print JSON");
-  const SettingFlags settings(app);
+  const SettingFlags settings(app, job::settings());
   if (const auto exitCode = model.takeModel(arguments)) return *exitCode;
   if (const auto exitCode = parse(app, arguments)) return *exitCode;
   const auto named = checkpoint::splitStep(options.directory);

@@ -8,6 +8,7 @@
 #include "base/command_line.h"
 #include "base/config.h"
 #include "commands.h"
+#include "job/settings.h"
 #include "job/this_host.h"
 #include "launch/host_slots.h"
 #include "launch/run.h"
@@ -114,7 +115,7 @@ int horovodrunCommand(const Arguments& arguments) {
     fmt::print(stderr, "{}: {} is not needed: Colla has a transport of its own\n", kHorovodrun,
                gloo ? "--gloo" : "--mpi");
   }
-  auto config = Config::fromEnvironment(settings);
+  auto config = job::loadConfig(settings);
   if (!config.ok()) {
     const std::string message(config.status().message());
     const std::string flag = message.substr(0, message.find(' '));

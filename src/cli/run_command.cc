@@ -7,6 +7,7 @@
 #include "base/config.h"
 #include "colla/strategy.h"
 #include "commands.h"
+#include "job/settings.h"
 #include "launch/run.h"
 
 namespace colla::cli {
@@ -70,7 +71,7 @@ int runCommand(const Arguments& arguments) {
   auto* timeoutOption = app.add_option("--timeout", timeout, "end the job after so many seconds");
   app.add_option("--grace", grace, "seconds that processes have to end by themselves (5)");
   app.add_flag("--no-prefix", noPrefix, "do not say before each line whose it is");
-  const SettingFlags settings(app);
+  const SettingFlags settings(app, job::settings());
 
   Arguments flags = arguments;
   options.command = takeCommand(app, flags);

@@ -1,10 +1,8 @@
 #include <fmt/format.h>
 
-#include <cstdlib>
-
 #include "base/command_line.h"
-#include "base/config.h"
 #include "commands.h"
+#include "job/settings.h"
 #include "job/unknown_variables.h"
 
 namespace colla::cli {
@@ -16,14 +14,13 @@ int settingsCommand(const Arguments& arguments) {
   app.add_option("--config", file, "TOML file with settings; or COLLA_CONFIG");
   if (const auto exitCode = parse(app, arguments)) return *exitCode;
 
-  if (file.empty() && std::getenv("COLLA_CONFIG") != nullptr) file = std::getenv("COLLA_CONFIG");
-  const auto config = Config::load({}, file, [](const char* name) { return std::getenv(name); });
+  const auto config = job::loadConfig({}, file);
   if (!config.ok()) return usageError(app.get_name(), config.status().message());
   const auto shown = [](std::string_view text) {
     return text.empty() ? std::string("\"\"") : std::string(text);
   };
   fmt::print("{:20} {:10} {:14} {}\n", "setting", "default", "now", "from");
-  for (const Setting& setting : settings()) {
+  for (const Setting& setting : config->settings()) {
     fmt::print("{:20} {:10} {:14} {}\n    {}\n", setting.name, shown(setting.fallback),
                shown(config->value(setting.name)), config->origin(setting.name), setting.help);
   }

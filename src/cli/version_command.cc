@@ -3,6 +3,7 @@
 #include "base/command_line.h"
 #include "base/version.h"
 #include "commands.h"
+#include "transport/transports.h"
 
 namespace colla::cli {
 namespace {
@@ -18,9 +19,9 @@ constexpr char kCompiler[] = "gcc " __VERSION__;
 int versionCommand(const Arguments& arguments) {
   CLI::App app("Tells the version, the compiler and what is built in.", "colla version");
   if (const auto exitCode = parse(app, arguments)) return *exitCode;
-  const std::string_view transports = COLLA_TRANSPORTS;
-  fmt::print("colla {}\ncompiler: {}\ntransports:{}\n", version(), kCompiler,
-             transports.empty() ? " none" : transports);
+  std::string transports;
+  for (const auto& row : transport::transports()) transports += fmt::format(" {}", row.name);
+  fmt::print("colla {}\ncompiler: {}\ntransports:{}\n", version(), kCompiler, transports);
   return 0;
 }
 

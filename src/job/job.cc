@@ -18,6 +18,7 @@
 #include "job/epochs.h"
 #include "job/freed_memory.h"
 #include "job/open_store.h"
+#include "job/settings.h"
 #include "job/unknown_variables.h"
 #include "rendezvous/secret.h"
 #include "transport/inproc/transport.h"
@@ -114,7 +115,7 @@ Result<job::Epochs::Options> epochOptions(const Config& config, const job::Place
 }  // namespace
 
 Result<std::unique_ptr<Job>> Job::init(const JobOptions& options) {
-  COLLA_TRY_ASSIGN(const Config config, Config::fromEnvironment(options.settings));
+  COLLA_TRY_ASSIGN(const Config config, job::loadConfig(options.settings));
   // A secret's file may also be named in the configuration's.
   const std::string secretFile = config.text("secret_file");
   const auto variable = [&](const char* name) -> const char* {
@@ -126,7 +127,7 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& options) {
 }
 
 Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions, job::Meeting meeting) {
-  COLLA_TRY_ASSIGN(const Config config, Config::fromEnvironment(jobOptions.settings));
+  COLLA_TRY_ASSIGN(const Config config, job::loadConfig(jobOptions.settings));
   COLLA_TRY_ASSIGN(const log::Level level, log::parseLevel(config.text("log")));
   auto state = std::make_unique<State>();
   state->place = std::move(meeting.place);
@@ -174,7 +175,7 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions, job::Meetin
 
 Result<std::vector<std::unique_ptr<Job>>> Job::inThreads(int workers,
                                                          const JobOptions& jobOptions) {
-  COLLA_TRY_ASSIGN(const Config config, Config::fromEnvironment(jobOptions.settings));
+  COLLA_TRY_ASSIGN(const Config config, job::loadConfig(jobOptions.settings));
   COLLA_TRY_ASSIGN(const log::Level level, log::parseLevel(config.text("log")));
   COLLA_TRY_ASSIGN(job::Place place,
                    job::readEnvironment([](const char* name) { return std::getenv(name); }));

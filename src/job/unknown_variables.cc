@@ -8,9 +8,9 @@
 #include <array>
 #include <string_view>
 
-#include "base/config.h"
 #include "job/cluster.h"
 #include "job/environment.h"
+#include "job/settings.h"
 
 namespace colla::job {
 namespace {

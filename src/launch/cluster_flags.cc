@@ -10,6 +10,7 @@
 #include "base/command_line.h"
 #include "base/invalid.h"
 #include "colla/cluster_flags.h"
+#include "job/settings.h"
 
 namespace colla {
 namespace launch {
@@ -71,7 +72,7 @@ Status takeClusterFlags(int& argc, char** argv) {
     return invalid("{}", error.what());
   }
   if (flags.syncReplicas()) return invalid("--sync_replicas is for programs with a Trainer");
-  COLLA_TRY_ASSIGN(const Config config, Config::fromEnvironment());
+  COLLA_TRY_ASSIGN(const Config config, job::loadConfig());
   COLLA_TRY(flags.enter(config));
 
   const std::vector<std::string> others = app.remaining();

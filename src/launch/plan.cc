@@ -8,6 +8,7 @@
 
 #include "job/cpu.h"
 #include "job/environment.h"
+#include "job/settings.h"
 #include "launch/program.h"
 #include "rendezvous/secret.h"
 
@@ -63,7 +64,7 @@ Status checkOptions(const RunOptions& options) {
   // A process would refuse them as well, but each for itself, and late.
   Variables given;
   for (const auto& [name, value] : options.environment) given[name] = value;
-  return Config::load({}, "",
+  return Config::load(job::settings(), {}, "",
                       [&](const char* name) {
                         const auto it = given.find(name);
                         return it == given.end() ? nullptr : it->second.c_str();
@@ -97,7 +98,7 @@ std::string Process::fileName() const { return fmt::format("{}-{}", toString(rol
 
 std::vector<std::pair<std::string, std::string>> settingVariables(const Config& config) {
   std::vector<std::pair<std::string, std::string>> variables;
-  for (const Setting& setting : settings()) {
+  for (const Setting& setting : config.settings()) {
     if (config.origin(setting.name) == "default") continue;
     variables.emplace_back(variableName(setting.name), config.value(setting.name));
   }

@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "colla/collectives.h"
 #include "colla/server.h"
+#include "job/settings.h"
 #include "python/bind.h"
 #include "python/job_capsule.h"
 #include "python/raise.h"
@@ -32,13 +33,13 @@ PythonMeeting::PythonMeeting(int rank, int size, const std::string& secret, Sett
 }
 
 std::string PythonMeeting::invite(const std::vector<std::string>& introductions) {
-  const Config config = valueOrRaise(Config::fromEnvironment(settings_));
+  const Config config = valueOrRaise(job::loadConfig(settings_));
   invitation_ = job::invite(config, guest_, introductions);
   return invitation_.text;
 }
 
 void PythonMeeting::accept(const std::string& invitation) {
-  const Config config = valueOrRaise(Config::fromEnvironment(settings_));
+  const Config config = valueOrRaise(job::loadConfig(settings_));
   invitation_.text = invitation;
   auto accepted = valueOrRaise(job::accept(config, guest_, std::exchange(invitation_, {})));
   meeting_ = std::make_unique<job::Meeting>(std::move(accepted));

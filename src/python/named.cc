@@ -15,6 +15,7 @@
 
 #include "base/config.h"
 #include "base/thread_annotations.h"
+#include "job/settings.h"
 #include "named/exchange.h"
 #include "python/bind.h"
 #include "python/job.h"
@@ -29,7 +30,7 @@ namespace py = pybind11;
 using namespace std::chrono_literals;
 
 Result<named::Options> optionsOf(const Settings& settings) {
-  COLLA_TRY_ASSIGN(const Config config, Config::fromEnvironment(settings));
+  COLLA_TRY_ASSIGN(const Config config, job::loadConfig(settings));
   const auto megabytes = config.integer("fusion_mb");
   const auto cycle = config.integer("cycle_us");
   if (megabytes < 0 || megabytes > 65536 || cycle < 0 || cycle > 60'000'000) {
@@ -53,7 +54,7 @@ class PythonExchange {
       return named::Exchange::create(*job_, options);
     };
     exchange_ = valueOrRaise(created());
-    const std::string timeline = valueOrRaise(Config::fromEnvironment(settings)).text("timeline");
+    const std::string timeline = valueOrRaise(job::loadConfig(settings)).text("timeline");
     if (!timeline.empty()) startTimeline(timeline, /*markCycles=*/false);
   }
   ~PythonExchange() { close(); }

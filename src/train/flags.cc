@@ -7,6 +7,7 @@
 
 #include "base/invalid.h"
 #include "job/environment.h"
+#include "job/settings.h"
 #include "train/run_plan.h"
 
 namespace colla::train {
@@ -129,7 +130,7 @@ Flags::Flags(CLI::App& app) {
   app.add_flag("--quiet", options_.quiet, "no progress on standard output")->group(kRun);
 
   cluster_.emplace(app);
-  settings_.emplace(app);
+  settings_.emplace(app, job::settings());
 }
 
 Result<TrainOptions> Flags::options(const Config& config) const {

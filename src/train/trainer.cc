@@ -15,6 +15,7 @@
 #include "colla/job.h"
 #include "colla/server.h"
 #include "job/environment.h"
+#include "job/settings.h"
 #include "train/evaluation.h"
 #include "train/flags.h"
 #include "train/interrupt.h"
@@ -123,7 +124,7 @@ Result<train::RunPlan> planFor(const Task& task, const TrainOptions& options,
   COLLA_TRY_ASSIGN(const job::Place place,
                    job::readEnvironment([](const char* name) { return std::getenv(name); }));
   COLLA_TRY_ASSIGN(train::RunPlan plan, train::makePlan(options, place, task, purpose));
-  COLLA_TRY_ASSIGN(const Config config, Config::fromEnvironment());
+  COLLA_TRY_ASSIGN(const Config config, job::loadConfig());
   plan.chooseRoutes = plan.strategy == Strategy::kHybrid && config.text("hybrid") == "auto";
   const bool launched = place.launcher != "none";
   if (launched && hasServers(plan.strategy) != (place.servers > 0)) {

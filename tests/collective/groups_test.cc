@@ -5,11 +5,9 @@
 #include <atomic>
 #include <numeric>
 #include <optional>
-#include <sstream>
 #include <thread>
 #include <vector>
 
-#include "base/config.h"
 #include "collective/collectives_fixture.h"
 #include "collective/group_core.h"
 
@@ -174,18 +172,6 @@ TEST_P(GroupsTest, NamedAlgorithmsNoticeOtherCalls) {
                               : allreduce(group, data, {.algorithm = Algorithm::kDirect});
     EXPECT_EQ(status.code(), StatusCode::kMismatch) << status;
   });
-}
-
-TEST(AlgorithmTest, TheSettingTakesAllThereAre) {
-  const auto setting = std::ranges::find(settings(), "algorithm", &Setting::name);
-  std::istringstream names{std::string(setting->choices)};
-  int count = 0;
-  for (std::string name; names >> name; ++count) {
-    const auto algorithm = parseAlgorithm(name);
-    ASSERT_TRUE(algorithm.ok()) << algorithm.status();
-    EXPECT_EQ(static_cast<int>(*algorithm), count);
-  }
-  EXPECT_EQ(toString(static_cast<Algorithm>(count)), "unknown algorithm");
 }
 
 // "For ever" is a time like any other.

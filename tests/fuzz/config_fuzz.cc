@@ -12,6 +12,7 @@
 
 #include "base/config.h"
 #include "base/unique_fd.h"
+#include "job/settings.h"
 
 namespace {
 
@@ -19,7 +20,7 @@ using colla::Config;
 using colla::Setting;
 
 void use(const Config& config) {
-  for (const Setting& setting : colla::settings()) {
+  for (const Setting& setting : colla::job::settings()) {
     if (config.origin(setting.name).empty()) std::abort();
     switch (setting.type) {
       case colla::SettingType::kText:
@@ -46,7 +47,7 @@ void check(const colla::Result<Config>& config) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string rest(reinterpret_cast<const char*>(data) + 1, size - 1);
-  const auto all = colla::settings();
+  const auto all = colla::job::settings();
   const Setting& setting = all[data[0] % all.size()];
   const std::string name(setting.name);
 
@@ -56,12 +57,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const int memory = ::memfd_create("fuzz", MFD_CLOEXEC);
   if (memory < 0 || ::write(memory, text.data(), text.size()) < 0) std::abort();
   const colla::UniqueFd closes(memory);
-  check(Config::load({}, "/proc/self/fd/" + std::to_string(memory), unset));
+  check(Config::load(colla::job::settings(), {}, "/proc/self/fd/" + std::to_string(memory), unset));
 
   const std::string variable = colla::variableName(name);
-  check(Config::load(
-      {}, "", [&](const char* which) { return which == variable ? rest.c_str() : nullptr; }));
-  check(Config::load({{name, rest}}, "", unset));
-  check(Config::load({{rest, "1"}}, "", unset));
+  check(Config::load(colla::job::settings(), {}, "", [&](const char* which) {
+    return which == variable ? rest.c_str() : nullptr;
+  }));
+  check(Config::load(colla::job::settings(), {{name, rest}}, "", unset));
+  check(Config::load(colla::job::settings(), {{rest, "1"}}, "", unset));
   return 0;
 }

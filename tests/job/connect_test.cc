@@ -6,6 +6,8 @@
 
 #include <map>
 
+#include "job/settings.h"
+
 namespace colla::job {
 namespace {
 
@@ -17,7 +19,7 @@ Result<TransportChoice> choiceFor(const Flags& flags, bool oneHost) {
   place.size = 2;
   place.localSize = oneHost ? 2 : 1;
   place.store = oneHost ? "unix:@store" : "10.0.0.1:4000";
-  const auto config = Config::load(flags, "", [](const char*) { return nullptr; });
+  const auto config = Config::load(settings(), flags, "", [](const char*) { return nullptr; });
   EXPECT_TRUE(config.ok()) << config.status();
   return chooseTransports(*config, place);
 }

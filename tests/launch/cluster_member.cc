@@ -9,6 +9,7 @@
 
 #include "base/command_line.h"
 #include "colla/job.h"
+#include "job/settings.h"
 #include "launch/cluster_flags.h"
 #include "launch/start_workers.h"
 
@@ -45,7 +46,7 @@ int main(int argc, char** argv) {
   CLI::App app("A task of a job by lists.", kName);
   launch::StartOptions options;
   app.add_option("--np", options.workers);
-  const SettingFlags settings(app);
+  const SettingFlags settings(app, job::settings());
   const launch::ClusterFlags cluster(app);
   if (const auto exitCode = parse(app, Arguments(argv + 1, argv + argc))) return *exitCode;
   auto config = settings.load();

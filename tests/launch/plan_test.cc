@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "job/environment.h"
+#include "job/settings.h"
 
 namespace colla::launch {
 namespace {
@@ -24,7 +25,7 @@ class PlanTest : public ::testing::Test {
     surroundings_.secretHex = std::string(64, '7');
   }
   Result<Plan> plan() {
-    auto config = Config::load(flags_, "", [](const char*) { return nullptr; });
+    auto config = Config::load(job::settings(), flags_, "", [](const char*) { return nullptr; });
     EXPECT_TRUE(config.ok()) << config.status();
     options_.config = *std::move(config);
     return makePlan(options_, surroundings_);

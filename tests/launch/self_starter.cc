@@ -16,6 +16,7 @@
 
 #include "colla/job.h"
 #include "job/environment.h"
+#include "job/settings.h"
 #include "launch/start_workers.h"
 #include "observe/progress.h"
 
@@ -155,7 +156,8 @@ int main(int argc, char** argv) {
       flags[word.substr(2)] = argv[++i];
     }
   }
-  auto config = Config::load(flags, "", [](const char* name) { return std::getenv(name); });
+  auto config =
+      Config::load(job::settings(), flags, "", [](const char* name) { return std::getenv(name); });
   if (!config.ok()) return fail(config.status(), 2);
   options.config = *std::move(config);
   std::thread thread;

@@ -1,4 +1,5 @@
-#include "base/config.h"
+// The settings of a job: their table, and the places that they come from.
+#include "job/settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +11,7 @@
 #include <sstream>
 
 #include "base/log.h"
+#include "colla/collectives.h"
 
 namespace colla {
 namespace {
@@ -21,7 +23,7 @@ class ConfigTest : public ::testing::Test {
  protected:
   void TearDown() override { std::filesystem::remove(written_); }
   Result<Config> load() {
-    return Config::load(flags_, file_, [this](const char* name) -> const char* {
+    return Config::load(job::settings(), flags_, file_, [this](const char* name) -> const char* {
       const auto it = environment_.find(name);
       return it == environment_.end() ? nullptr : it->second.c_str();
     });
@@ -41,7 +43,7 @@ class ConfigTest : public ::testing::Test {
 };
 
 TEST_F(ConfigTest, TableIsSortedAndItsDefaultsAreValid) {
-  EXPECT_TRUE(std::ranges::is_sorted(settings(), {}, &Setting::name));
+  EXPECT_TRUE(std::ranges::is_sorted(job::settings(), {}, &Setting::name));
   EXPECT_TRUE(load().ok());
 }
 
@@ -67,11 +69,23 @@ TEST_F(ConfigTest, TakesOnlyWhatTheTableAllows) {
 }
 
 TEST_F(ConfigTest, LogTakesEveryLevel) {
-  const auto log = std::ranges::find(settings(), "log", &Setting::name);
+  const auto log = std::ranges::find(job::settings(), "log", &Setting::name);
   std::istringstream levels{std::string(log->choices)};
   for (std::string level; levels >> level;) {
     EXPECT_TRUE(log::parseLevel(level).ok()) << level;
   }
+}
+
+TEST(SettingsTest, AlgorithmTakesAllThereAre) {
+  const auto setting = std::ranges::find(job::settings(), "algorithm", &Setting::name);
+  std::istringstream names{std::string(setting->choices)};
+  int count = 0;
+  for (std::string name; names >> name; ++count) {
+    const auto algorithm = parseAlgorithm(name);
+    ASSERT_TRUE(algorithm.ok()) << algorithm.status();
+    EXPECT_EQ(static_cast<int>(*algorithm), count);
+  }
+  EXPECT_EQ(toString(static_cast<Algorithm>(count)), "unknown algorithm");
 }
 
 TEST_F(ConfigTest, RefusesTomlThatIsNeitherTextNorNumber) {
