@@ -22,7 +22,7 @@ class ServerChoice:
     def slots(self) -> list[tuple[str, float]]: ...
 
 class Servers:
-    """A worker's end of the parameter servers: src/train/servers.h. Gradients are given by number, those of
+    """A worker's end of the parameter servers: src/train/exchange/server_link.h. Gradients are given by number, those of
     tables after those of parameters."""
 
     def __init__(
@@ -41,6 +41,21 @@ class Servers:
     def snapshot(self) -> tuple[list[tuple[str, torch.Tensor]], list[tuple[str, torch.Tensor]]]: ...
     def move_out(self) -> None: ...
     def leave(self, again: bool = False) -> None: ...
+
+class ParameterAverage:
+    """Local SGD: src/train/exchange/parameter_average.h. Each rank is one slice."""
+
+    def __init__(
+        self,
+        job: _core.Job,
+        names: list[str],
+        parameters: list[torch.nn.Parameter],
+        tables: list[str],
+        outer_lr: float,
+        outer_momentum: float,
+    ) -> None: ...
+    def touch(self, parameter: int, rows: torch.Tensor) -> None: ...
+    def average(self) -> None: ...
 
 def create_process_group(
     store: torch.distributed.Store, rank: int, size: int, timeout: datetime.timedelta

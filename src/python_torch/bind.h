@@ -9,5 +9,7 @@ namespace colla::python_torch {
 void bindC10d(pybind11::module_& module);
 // A worker's end of the parameter servers: ServerChoice, Servers.
 void bindServers(pybind11::module_& module);
+// Local SGD: ParameterAverage.
+void bindAverage(pybind11::module_& module);
 
 }  // namespace colla::python_torch

@@ -10,4 +10,5 @@ PYBIND11_MODULE(_torch, module) {
   module.attr("torch_version") = TORCH_VERSION;
   colla::python_torch::bindC10d(module);
   colla::python_torch::bindServers(module);
+  colla::python_torch::bindAverage(module);
 }

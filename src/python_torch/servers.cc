@@ -7,9 +7,8 @@
 #include "colla/error.h"
 #include "colla/slices.h"
 #include "optim/update_rule.h"
-#include "python/job_capsule.h"
-#include "python/raise.h"
 #include "python_torch/bind.h"
+#include "python_torch/job_of.h"
 #include "train/exchange/server_link.h"
 #include "train/run_plan.h"
 #include "train/torch_state.h"
@@ -64,13 +63,6 @@ std::vector<train::Parameter> named(const std::vector<std::string>& names, const
   return parameters;
 }
 
-// The job of a colla._core.Job.
-std::shared_ptr<Job> jobOf(const py::object& job) {
-  const py::capsule handle = job.attr("handle");
-  return *static_cast<std::shared_ptr<Job>*>(
-      PyCapsule_GetPointer(handle.ptr(), python::kJobCapsule));
-}
-
 // One backward pass of each worker is one slice.
 class PythonServers {
  public:
@@ -95,7 +87,7 @@ class PythonServers {
                                  .partitions = choice.partitions,
                                  .hooks = false};
     const SliceMap map = valueOrRaise(SliceMap::even(job_.size(), job_.size()));
-    run([&] {
+    runUnlocked([&] {
       servers_ = std::make_unique<train::ServerLink>(train::Workers{job_, job_.world(), map},
                                                      std::move(tensors), plan);
       servers_->start(0, train::viewsOf(state));
@@ -108,13 +100,13 @@ class PythonServers {
   PythonServers& operator=(const PythonServers&) = delete;
 
   void give(int number, const torch::Tensor& gradient) {
-    run([&] { servers_->give(number, gradient); });
+    runUnlocked([&] { servers_->give(number, gradient); });
   }
 
   // Ends the step; the next parameters are in place. Whether the servers took the gradients.
   bool step(double factor) {
     bool taken = false;
-    run([&] {
+    runUnlocked([&] {
       servers_->endSlice();
       taken = !servers_->finish({.share = 1.0 / job_.size(), .factor = factor}).turn.dropped;
       servers_->beginSlice(job_.rank());
@@ -123,16 +115,16 @@ class PythonServers {
   }
 
   void refresh(const torch::Tensor& table, const torch::Tensor& rows) {
-    run([&] { servers_->refresh(table, rows); });
+    runUnlocked([&] { servers_->refresh(table, rows); });
   }
   void refreshAll() {
-    run([&] { servers_->refreshAll(); });
+    runUnlocked([&] { servers_->refreshAll(); });
   }
 
   // What the servers hold at one step: parameters, and the optimizer's state. For rank 0.
   std::pair<train::NamedTensors, train::NamedTensors> snapshot() {
     std::pair<train::NamedTensors, train::NamedTensors> tensors;
-    run([&] {
+    runUnlocked([&] {
       servers_->takeSnapshot();
       const auto copy = valueOrThrow(servers_->readSnapshot());
       tensors = {train::tensorsOf(copy->parameters), train::tensorsOf(copy->optimizer)};
@@ -142,7 +134,7 @@ class PythonServers {
 
   // Says good-bye; the servers wait for other parameters (`again`), or end.
   void leave(bool again) {
-    run([&] { servers_->leave(again); });
+    runUnlocked([&] { servers_->leave(again); });
     moveOut();
   }
 
@@ -154,20 +146,6 @@ class PythonServers {
   }
 
  private:
-  template <typename Action>
-  void run(const Action& action) {
-    Status status;
-    {
-      py::gil_scoped_release unlocked;
-      try {
-        action();
-      } catch (const Error& error) {
-        status = error.status();
-      }
-    }
-    if (!status.ok()) raise(status);
-  }
-
   std::shared_ptr<Job> shared_;  // Outlives the servers.
   Job& job_;
   Tensors parameters_;

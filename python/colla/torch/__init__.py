@@ -49,6 +49,7 @@ from colla.torch._autograd import (
     grouped_reducescatter,
     reducescatter,
 )
+from colla.torch._local_sgd import LocalSgdOptions
 from colla.torch._servers import ServerOptions
 from colla.torch._world import (
     ccl_built,
@@ -121,6 +122,7 @@ __all__ = [
     "DistributedOptimizer",
     "HorovodInternalError",
     "HostsUpdatedInterrupt",
+    "LocalSgdOptions",
     "Max",
     "Min",
     "ProcessSet",

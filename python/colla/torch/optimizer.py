@@ -17,6 +17,7 @@ from colla.torch.ops import Adasum, Average
 from colla.torch.process_sets import ProcessSet, global_process_set
 
 if TYPE_CHECKING:
+    from colla.torch._local_sgd import LocalSgdOptions
     from colla.torch._servers import ServerOptions
 
 _Params = list[torch.nn.Parameter]
@@ -366,6 +367,7 @@ def DistributedOptimizer(
     process_set: ProcessSet = global_process_set,
     strategy: str | None = None,
     server_options: "ServerOptions | None" = None,
+    local_sgd_options: "LocalSgdOptions | None" = None,
 ) -> Any:
     """An optimizer like `optimizer`, of a class derived from its own, that reduces gradients over ranks.
 
@@ -387,8 +389,10 @@ def DistributedOptimizer(
         process_set: The ranks that take part. On others the optimizer is as it was.
         strategy: Beyond Horovod: ``allreduce``; ``ps-sync``, ``ps-async`` or ``ps-ssp``, where parameter servers
             hold the parameters and run the optimizer; or ``hybrid``, where they do so for parameters with sparse
-            gradients, such as those of ``nn.Embedding(sparse=True)``. None: what ``colla run --strategy`` says.
+            gradients, such as those of ``nn.Embedding(sparse=True)``; or ``local-sgd``, where ranks train by
+            themselves and average parameters now and then. None: what ``colla run --strategy`` says.
         server_options: How the servers work; ValueError for an option that the strategy does not use.
+        local_sgd_options: How often local-sgd averages, and its outer optimizer.
     """
     if not isinstance(op, Op):
         raise ValueError(f"op is {op!r}, but takes Average, Sum, Adasum, Min, Max or Product")
@@ -400,11 +404,14 @@ def DistributedOptimizer(
     if backward_passes_per_step <= 0:
         raise ValueError(f"backward_passes_per_step must be above 0, not {backward_passes_per_step}")
 
-    from colla.torch import _servers  # It derives from the classes here.
+    from colla.torch import _local_sgd, _servers  # They derive from the classes here.
 
     strategy = strategy or os.environ.get("COLLA_STRATEGY") or "allreduce"
-    if strategy not in _servers.STRATEGIES:
-        raise ValueError(f"there is no strategy {strategy!r}: use {', '.join(_servers.STRATEGIES)}")
+    known = (*_servers.STRATEGIES, _local_sgd.STRATEGY)
+    if strategy not in known:
+        raise ValueError(f"there is no strategy {strategy!r}: use {', '.join(known)}")
+    if local_sgd_options is not None and strategy != _local_sgd.STRATEGY:
+        raise ValueError(f"local_sgd_options are for strategy {_local_sgd.STRATEGY}, not {strategy}")
     if strategy != "allreduce" and (op != Average or process_set is not global_process_set):
         raise ValueError(f"strategy={strategy!r} is for op=Average of all ranks alone")
     server_options = server_options or _servers.ServerOptions()
@@ -412,7 +419,9 @@ def DistributedOptimizer(
 
     wrapped = type(optimizer)
     kind: type[_Distributed] = _GradientOptimizer
-    if strategy != "allreduce":
+    if strategy == _local_sgd.STRATEGY:
+        kind = _local_sgd.LocalOptimizer
+    elif strategy != "allreduce":
         kind = _servers.HybridOptimizer if strategy == "hybrid" else _servers.ServerOptimizer
     elif op == Adasum and process_set.size() != 1:
         kind = _DeltaOptimizer
@@ -427,6 +436,8 @@ def DistributedOptimizer(
         made._start(compression)
     elif kind is _servers.ServerOptimizer:
         made._start(strategy, server_options)
+    elif kind is _local_sgd.LocalOptimizer:
+        made._start(local_sgd_options or _local_sgd.LocalSgdOptions())
     else:
         if kind is _servers.HybridOptimizer:
             made._choose(strategy, server_options)
