@@ -1,5 +1,6 @@
 // A process of a job that makes COUNT allreduces of BYTES bytes, says "done" and stays until worker
-// 0's standard input ends: somebody reads its metrics meanwhile.
+// 0's standard input ends: somebody reads its metrics meanwhile. In a job with servers, workers add
+// to two rows of a table and read one, COUNT times, instead.
 //
 //   metrics_member COUNT BYTES
 #include <cstdlib>
@@ -8,20 +9,44 @@
 #include <vector>
 
 #include "colla/job.h"
+#include "colla/server.h"
+#include "colla/table.h"
 
 using namespace colla;
 
 namespace {
 
-Status run(int count, std::size_t bytes) {
-  COLLA_TRY_ASSIGN(const auto job, Job::init());
-  std::vector<float> data(bytes / sizeof(float), 1);
-  for (int i = 0; i < count; ++i) COLLA_TRY(allreduce(job->world(), data));
+// Says that the work is done, and waits.
+Status stay(Job& job) {
   std::cout << "done" << std::endl;
-  if (job->rank() == 0) {
+  if (job.rank() == 0) {
     for (std::string line; std::getline(std::cin, line);) continue;
   }
-  return barrier(job->world());
+  return barrier(job.world());
+}
+
+Status useTable(Job& job, int count) {
+  COLLA_TRY_ASSIGN(const auto tables,
+                   Tables::open(job, {{.name = "rows", .rows = 10, .width = 2}}));
+  Table& table = tables->table("rows");
+  const std::vector<std::int64_t> rows = {9, 4};
+  const std::vector<float> changes = {1, 2, 3, 4};
+  std::vector<float> read(2);
+  for (int i = 0; i < count; ++i) {
+    COLLA_TRY(table.batchInc(rows, changes));
+    COLLA_TRY(tables->clock());
+    COLLA_TRY(table.get(4, read));
+  }
+  return stay(job);
+}
+
+Status run(int count, std::size_t bytes) {
+  COLLA_TRY_ASSIGN(const auto job, Job::init({.serves = true}));
+  if (job->role() == Role::kServer) return serve(*job);
+  if (job->servers() > 0) return useTable(*job, count);
+  std::vector<float> data(bytes / sizeof(float), 1);
+  for (int i = 0; i < count; ++i) COLLA_TRY(allreduce(job->world(), data));
+  return stay(*job);
 }
 
 }  // namespace

@@ -198,6 +198,27 @@ class JobTest(unittest.TestCase):
             self.assertLess(page.value("colla_sent_bytes_total", transport="shm"), BYTES)
             self.assertIsNone(page.value("colla_sent_bytes_total", transport="tcp"))
 
+    def test_servers_answer_too(self):
+        with job("--ps", "1") as running:
+            running.expect("done", times=2)
+            page = scrape(url_of(running))
+            server = {"role": "ps", "rank": 0}
+            self.assertEqual(page.value("colla_up", **server), 1)
+            self.assertEqual(page.value("colla_up", role="worker"), 2)
+            self.assertEqual(page.value("colla_ps_workers", **server), 2)
+            self.assertEqual(page.value("colla_ps_folds_total", **server), COUNT)
+            self.assertEqual(page.value("colla_ps_pushed_rows_total", **server), 2 * 2 * COUNT)
+            self.assertEqual(page.value("colla_ps_staleness_count", **server), 2 * COUNT)
+            self.assertEqual(page.value("colla_ps_staleness_sum", **server), 0)
+            self.assertEqual(page.value("colla_ps_dropped_total", **server), 0)
+            self.assertGreaterEqual(page.value("colla_ps_pulled_rows_total", **server), 2 * COUNT)
+            self.assertGreaterEqual(page.value("colla_ps_pulls_total", **server), 2 * COUNT)
+            self.assertGreaterEqual(page.value("colla_ps_pushes_total", **server), 2 * COUNT)
+            self.assertEqual(page.value("colla_ps_folded_bytes_total", **server),
+                             2 * 2 * COUNT * 2 * 4)  # Workers, rows, steps, floats of a row.
+            self.assertIsNone(page.value("colla_ps_pushes_total", role="worker"))
+            self.assertEqual(running.end(), 0)
+
     def test_every_family_is_in_the_docs(self):
         rows = re.findall(r"^\| `(\w+)` \| (\w+) \|", (ROOT / "docs/metrics.md").read_text(), re.M)
         documented = {name.removesuffix("_total"): kind for name, kind in rows}
