@@ -121,7 +121,12 @@ Status Saver::write() {
   COLLA_TRY_ASSIGN(const Saved saved,
                    directory_.save(snapshot_.manifest,
                                    {snapshot_.parameters, snapshot_.buffers, snapshot_.optimizer}));
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  const auto took = std::chrono::steady_clock::now() - begin;
+  seconds_.observe(took);
+  for (const auto* tensors : {&snapshot_.parameters, &snapshot_.buffers, &snapshot_.optimizer}) {
+    for (const TensorView& tensor : *tensors) bytes_.add(tensor.bytes.size());
+  }
+  const std::chrono::duration<double> seconds = took;
   // Also if an old one cannot be removed: this one is there.
   COLLA_TRY(report(saved, seconds.count()));
   return options_.keep > 0 ? directory_.prune(options_.keep, saved.step) : Status();

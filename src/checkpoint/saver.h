@@ -16,6 +16,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/metric_families.h"
+#include "base/metrics.h"
 #include "base/thread_annotations.h"
 #include "checkpoint/directory.h"
 #include "checkpoint/manifest.h"
@@ -66,7 +68,10 @@ class Saver {
   Status write();
   Status report(const Saved& saved, double seconds) const;
 
-  Directory directory_;  // Of the thread, once it runs.
+  // Of the thread, once it runs.
+  Directory directory_;
+  metrics::Histogram seconds_{metrics::family("colla_save_seconds")};
+  metrics::Counter bytes_{metrics::family("colla_saved_bytes_total")};
   const SaverOptions options_;
   // Of the caller while !busy_, of the thread while busy_.
   Snapshot snapshot_;

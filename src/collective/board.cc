@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/metric_families.h"
 #include "collective/call.h"
 
 namespace colla::collective {
@@ -32,8 +33,12 @@ Board::Board(transport::SharedMemory& memory, std::shared_ptr<BoardShelf> shelf,
       names_(std::move(names)),
       layout_(members_.size()),
       boards_(members_.size()) {
+  waits_.resize(members_.size());
   for (int other = 0; other < size(); ++other) {
-    if (other != rank_) others_.push_back(members_[other]);
+    if (other == rank_) continue;
+    others_.push_back(members_[other]);
+    waits_[other].emplace(metrics::family("colla_wait_seconds_total"),
+                          std::vector<std::string>{names_[other]});
   }
 }
 
@@ -124,8 +129,15 @@ Status Board::awaitCounter(std::atomic<std::uint64_t> Header::*counter, std::uin
     return next == size;
   };
   if (everybody()) return {};
-  const Status status = memory_.wait(
-      others_, [&] { return everybody() || anyBroken(); }, deadline);
+  int missed = next;
+  std::chrono::nanoseconds waited{};
+  const auto over = [&] {
+    if (everybody()) return true;
+    missed = next;
+    return anyBroken();
+  };
+  const Status status = memory_.wait(others_, over, deadline, waited);
+  if (waits_[missed]) waits_[missed]->add(waited);
   if (next == size()) return {};
   // Who broke the group may have left since: its reason counts, not that it is gone.
   if (anyBroken()) return whyBroken();

@@ -17,11 +17,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/metrics.h"
 #include "colla/status.h"
 #include "collective/board_shelf.h"
 #include "transport/shared_memory.h"
@@ -138,7 +140,8 @@ class Board {
   std::vector<transport::Mapping> mappings_;  // and the others'.
   std::uint64_t steps_ = 0;
   std::atomic_flag brokeUp_;
-  transport::Call call_;  // Of the operation under way.
+  transport::Call call_;                                // Of the operation under way.
+  std::vector<std::optional<metrics::Counter>> waits_;  // By rank; none for this one.
 };
 
 }  // namespace colla::collective

@@ -33,7 +33,7 @@ Result<Algorithm> parseAlgorithm(std::string_view text) {
 namespace collective {
 namespace {
 
-constexpr std::array<std::string_view, 14> kOperations = {
+constexpr std::array<std::string_view, kOperationCount> kOperations = {
     "nothing (its arguments were refused)",
     "barrier",
     "broadcast",
@@ -69,6 +69,10 @@ transport::Call encode(const CallArguments& arguments) {
           .detail = static_cast<std::uint8_t>(arguments.algorithm),
           .root = static_cast<std::uint32_t>(arguments.root) | arguments.layout,
           .count = arguments.count};
+}
+
+std::string_view toString(Operation operation) {
+  return kOperations[static_cast<std::size_t>(operation)];
 }
 
 std::string describe(const transport::Call& call) {

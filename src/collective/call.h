@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "colla/collectives.h"
 #include "transport/transport.h"
@@ -37,6 +38,10 @@ struct CallArguments {
 };
 
 transport::Call encode(const CallArguments& arguments);
+
+inline constexpr std::size_t kOperationCount = static_cast<std::size_t>(Operation::kMessage) + 1;
+// "allreduce"; the name of the function that was called.
+std::string_view toString(Operation operation);
 
 // "allreduce of 1024 float32, sum" or "broadcast of 7 int64 from rank 2".
 std::string describe(const transport::Call& call);

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <ctime>
 
 #include "base/crc32c.h"
 #include "base/log.h"
@@ -43,7 +45,7 @@ Result<std::unique_ptr<GroupCore>> GroupCore::create(Options options, Deadline d
 Status GroupCore::connect(Deadline deadline) {
   const transport::Call call = collective::encode(
       {.operation = collective::Operation::kSubgroup, .count = static_cast<std::uint64_t>(size())});
-  Turn turn{*this, 0, call, deadline};
+  Turn turn{*this, 0, call, deadline, {}};
   transport::SharedMemory* const memory = options_.transport->sharedMemory();
   if (memory == nullptr) return collective::allgatherMessages(turn, {}, 0);
   COLLA_TRY_ASSIGN(board_, collective::Board::create(*memory, options_.shelf, options_.members,
@@ -53,6 +55,17 @@ Status GroupCore::connect(Deadline deadline) {
   COLLA_TRY(collective::allgatherDirect(turn, std::as_writable_bytes(std::span(places)),
                                         sizeof(transport::Place)));
   return board_->open(places, call, deadline);
+}
+
+// By the coarse clock: to read the exact one would be a tenth of a small allreduce.
+Deadline GroupCore::Options::deadlineFor(std::chrono::milliseconds limit) const {
+  constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24);
+  constexpr std::chrono::milliseconds kTick{10};  // The most that it is behind steady_clock.
+  timespec coarse{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &coarse);
+  const TimePoint now(std::chrono::seconds(coarse.tv_sec) +
+                      std::chrono::nanoseconds(coarse.tv_nsec));
+  return Deadline::at(now + kTick + std::min(limit.count() > 0 ? limit : timeout, kLongest));
 }
 
 GroupCore::~GroupCore() {
@@ -90,6 +103,7 @@ Status GroupCore::begin(Turn& turn) {
   Status late;
   {
     const MutexLock lock(mutex_);
+    turn.began = metrics_.begin(turn.call);
     const bool nested = progress_.get_id() == std::this_thread::get_id();
     bool waits = !nested;
     while (waits && (busy_ || !queue_.empty())) {
@@ -123,13 +137,14 @@ std::string GroupCore::ahead() const {
   return text;
 }
 
-Status GroupCore::end(Status status) {
+Status GroupCore::end(const Turn& turn, Status status) {
   if (!status.ok()) {
     if (board_ != nullptr) board_->breakUp(status);
     tellMembers(status);
   }
   {
     const MutexLock lock(mutex_);
+    metrics_.end(turn.call, turn.began, status.ok());
     if (progress_.get_id() != std::this_thread::get_id()) busy_ = false;
     current_.reset();
     if (!status.ok() && broken_.ok()) broken_ = status;

@@ -1,7 +1,6 @@
 // The inside of a Group: its members, its turn-taking, and what its algorithms work with.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -22,6 +21,7 @@
 #include "colla/group.h"
 #include "collective/board.h"
 #include "collective/call.h"
+#include "collective/call_metrics.h"
 #include "collective/sum_tree.h"
 #include "transport/transport.h"
 
@@ -74,11 +74,8 @@ class GroupCore {
     std::chrono::milliseconds timeout{300'000};
     Algorithm algorithm = Algorithm::kAuto;
 
-    // `limit`, or `timeout` if it is 0; "for ever" is a day.
-    Deadline deadlineFor(std::chrono::milliseconds limit) const {
-      constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24);
-      return Deadline::after(std::min(limit.count() > 0 ? limit : timeout, kLongest));
-    }
+    // `limit`, or `timeout` if it is 0; "for ever" is a day. Up to 10 ms later than that.
+    Deadline deadlineFor(std::chrono::milliseconds limit) const;
   };
 
   // One collective under way on this rank: what its algorithm needs to know.
@@ -87,6 +84,7 @@ class GroupCore {
     std::uint64_t sequence;
     transport::Call call;
     Deadline deadline;
+    TimePoint began;  // Zero: this one is not timed.
   };
 
   // Meets the other members, each of which calls it too.
@@ -118,10 +116,10 @@ class GroupCore {
              const Status& refusal, const Body& body) {
     const transport::Call call =
         collective::encode(refusal.ok() ? arguments : collective::CallArguments{});
-    Turn turn{*this, 0, call, deadlineFor(timeout)};
+    Turn turn{*this, 0, call, deadlineFor(timeout), {}};
     COLLA_TRY(begin(turn));
-    if (refusal.ok()) return end(body(turn));
-    static_cast<void>(end(meetRefused(turn)));
+    if (refusal.ok()) return end(turn, body(turn));
+    static_cast<void>(end(turn, meetRefused(turn)));
     return refusal;
   }
 
@@ -146,7 +144,7 @@ class GroupCore {
   Status begin(Turn& turn);
   // What a call that waits for its turn waits for.
   std::string ahead() const COLLA_REQUIRES(mutex_);
-  Status end(Status status);
+  Status end(const Turn& turn, Status status);
   Status meetRefused(Turn& turn);
   void serveQueueOnProgressThread();
 
@@ -172,6 +170,7 @@ class GroupCore {
   // By direction (outgoing or not), peer and tag.
   std::map<std::tuple<bool, int, std::uint32_t>, std::uint32_t> messages_ COLLA_GUARDED_BY(mutex_);
   std::map<std::vector<int>, std::uint32_t> subgroups_ COLLA_GUARDED_BY(mutex_);
+  collective::CallMetrics metrics_ COLLA_GUARDED_BY(mutex_);
   // enqueue() starts it under the mutex; close(), behind the last enqueue(), joins it.
   std::thread progress_;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <new>
 #include <string>
@@ -96,6 +97,8 @@ Result<Batch> Loader::next() {
   if (!batch.ok()) {
     failed_ = batch.status();
     stop();  // What lies behind an error is not going to be asked for.
+  } else {
+    batches_.add();
   }
   return batch;
 }
@@ -111,9 +114,7 @@ Result<Batch> Loader::take() {
     }
     if (number < claimed_) {
       auto& slot = slots_[number % options_.ahead];
-      waiting_ = true;
-      while (!slot.has_value()) ready_.wait(mutex_);
-      waiting_ = false;
+      if (!slot.has_value()) awaitSlot(slot);
       Result<Batch> batch = std::move(*slot);
       slot.reset();
       ++taken_;
@@ -126,6 +127,14 @@ Result<Batch> Loader::take() {
   }
   // Nobody had begun with it: reading it here is quicker than waiting for a thread to.
   return read(number, scratch_);
+}
+
+void Loader::awaitSlot(const std::optional<Result<Batch>>& slot) {
+  const auto since = std::chrono::steady_clock::now();
+  waiting_ = true;
+  while (!slot.has_value()) ready_.wait(mutex_);
+  waiting_ = false;
+  waited_.add(std::chrono::steady_clock::now() - since);
 }
 
 void Loader::wakeReaders() {

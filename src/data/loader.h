@@ -19,6 +19,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/metric_families.h"
+#include "base/metrics.h"
 #include "base/thread_annotations.h"
 #include "colla/dataset.h"
 #include "colla/slices.h"
@@ -64,6 +66,7 @@ class Loader {
   Result<Batch> read(std::int64_t number, Indices& scratch);
   std::shared_ptr<const EpochOrder> epochOrder(std::int64_t epoch) COLLA_EXCLUDES(epochMutex_);
   Result<Batch> take() COLLA_EXCLUDES(mutex_);
+  void awaitSlot(const std::optional<Result<Batch>>& slot) COLLA_REQUIRES(mutex_);
   void wakeReaders() COLLA_REQUIRES(mutex_);
   void prefetch() COLLA_EXCLUDES(mutex_);
   void stop() COLLA_EXCLUDES(mutex_);
@@ -74,6 +77,8 @@ class Loader {
   const std::int64_t end_;  // The number of slice-batches.
 
   // Of the caller's thread.
+  metrics::Counter batches_{metrics::family("colla_loader_batches_total")};
+  metrics::Counter waited_{metrics::family("colla_loader_wait_seconds_total")};
   Indices scratch_;
   Status failed_;
 

@@ -8,6 +8,8 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/metric_families.h"
+#include "base/metrics.h"
 #include "job/cluster.h"
 #include "job/cpu.h"
 #include "rendezvous/host_key.h"
@@ -68,6 +70,7 @@ Result<rendezvous::Membership> meet(const Place& place, const std::string& secre
                           : epoch.status();
     const bool lost = met.status().code() == StatusCode::kPeerLost;
     if (!lost || first || place.launcher == "colla") return met;
+    metrics::Counter(metrics::family("colla_reconnects_total")).add();
     open.store.reset();
     COLLA_TRY_ASSIGN(open, openStore(place, nullptr, secret, deadline));
   }
@@ -140,7 +143,7 @@ Result<std::vector<transport::Peer>> peersBy(const TransportRow& row,
               fmt::format("{} has no address for {}: it chose a different transport", member.name(),
                           row.name)};
     }
-    peers.push_back({member.name(), reached ? address->second : ""});
+    peers.push_back({member.name(), reached ? address->second : "", member.host});
   }
   return peers;
 }

@@ -17,6 +17,7 @@
 #include "job/environment.h"
 #include "job/epochs.h"
 #include "job/freed_memory.h"
+#include "job/metrics_service.h"
 #include "job/open_store.h"
 #include "job/settings.h"
 #include "job/unknown_variables.h"
@@ -32,6 +33,7 @@ struct Job::State {
   int slices = 0;
   int threads = 0;
   std::chrono::milliseconds timeout{};
+  std::shared_ptr<job::MetricsService> metrics;  // Null: nobody asked for them.
   job::Connection connection;
   std::unique_ptr<job::Epochs> epochs;
 };
@@ -150,6 +152,7 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions, job::Meetin
   log::setSpeaker(fmt::format("{} host {}", rendezvous::toString(id), place.host));
   if (place.role == Role::kWorker && place.rank == 0) warnOfUnknownVariables();
 
+  state->metrics = job::MetricsService::start(config, place);
   const Deadline deadline = Deadline::after(config.seconds("start_timeout"));
   if (!place.alone()) {
     COLLA_TRY_ASSIGN(const auto choice, job::chooseTransports(config, place));
@@ -167,6 +170,9 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions, job::Meetin
                                 place.servers == 0 ? state->threads : 0, state->slices)};
     COLLA_TRY_ASSIGN(state->connection, job::connect(config, place, choice, secret, identity,
                                                      std::move(meeting.server), deadline));
+  }
+  if (state->metrics != nullptr) {
+    COLLA_TRY(state->metrics->serveEndpoint(config, state->connection.membership));
   }
   COLLA_TRY_ASSIGN(auto epochs, epochOptions(config, place, state->slices, state->connection));
   COLLA_TRY_ASSIGN(state->epochs, job::Epochs::start(std::move(epochs), deadline));
@@ -199,8 +205,10 @@ Result<std::vector<std::unique_ptr<Job>>> Job::inThreads(int workers,
   options.jobId = "threads";
   options.spin = job::spinOf(config, place);
   for (int rank = 0; rank < workers; ++rank) {
-    options.peers.push_back({fmt::format("rank {} on host {}", rank, place.host), ""});
+    options.peers.push_back({fmt::format("rank {} on host {}", rank, place.host), "", place.host});
   }
+  const auto metrics = job::MetricsService::start(config, place);
+  if (metrics != nullptr) COLLA_TRY(metrics->serveEndpoint(config, {}));
   transport::inproc::Hub hub(workers);
   std::vector<std::unique_ptr<Job>> jobs;
   for (int rank = 0; rank < workers; ++rank) {
@@ -208,6 +216,7 @@ Result<std::vector<std::unique_ptr<Job>>> Job::inThreads(int workers,
     state->place = place;
     state->place.rank = state->place.localRank = options.self = rank;
     state->timeout = config.seconds("collective_timeout");
+    state->metrics = metrics;
     COLLA_TRY_ASSIGN(state->slices, slicesOf(config, place));
     state->threads = threadsOf(config, place);
     COLLA_TRY_ASSIGN(state->connection.host, hub.connect(options));

@@ -45,6 +45,17 @@ std::span<const Setting> settings() {
               false, "", 0, 1},
       Setting{"log", kText, "info", "debug, info, warn, error or off", false,
               "debug info warn error off"},
+      Setting{
+          "metrics_address", kText, "127.0.0.1",
+          "address that metrics are served at; one that is not a loopback address needs the token",
+          false},
+      Setting{"metrics_port", kInteger, "-1",
+              "port that Prometheus can read the job's metrics from; 0: any free one; -1: none",
+              false, "", -1, 65535},
+      Setting{"metrics_token_file", kText, "",
+              "file with the token that readers of metrics need, made if it is missing; by default "
+              "~/.local/state/colla/metrics-token",
+              false},
       Setting{"secret_file", kText, "",
               "file with the job's secret, needed between hosts without `colla run`", false},
       Setting{"server_threads", kInteger, "0",

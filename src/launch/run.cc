@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "launch/front.h"
+#include "launch/metrics.h"
 #include "launch/plan.h"
 #include "launch/report.h"
 #include "launch/store.h"
@@ -91,6 +92,12 @@ int run(const RunOptions& options) {
   const auto plan = makePlan(options, *surroundings);
   if (!plan.ok()) return complain(options, plan.status(), exitCodeOf(plan.status()));
 
+  const auto endpoint = observe::MetricsEndpoint::open(options.config);
+  if (!endpoint.ok()) {
+    const bool usage = endpoint.status().code() == StatusCode::kInvalidArgument;
+    return complain(options, endpoint.status(), usage ? kExitUsage : kExitFailure);
+  }
+
   const Inherited inherited = Inherited::current();
   raiseFileLimit(inherited.files);
   auto output = Output::create(*plan, options);
@@ -113,6 +120,9 @@ int run(const RunOptions& options) {
   // Only now: a process with threads should not fork.
   const auto store = serveStore(*plan);
   if (!store.ok()) return complain(options, store.status(), kExitFailure);
+
+  serveMetrics(endpoint->get(), *plan);
+  if (*endpoint != nullptr) output->say((*endpoint)->notice());
 
   Supervisor supervisor({.workers = options.workers,
                          .servers = options.servers,

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/metric_families.h"
+#include "base/metrics.h"
 #include "collective/group_core.h"
 #include "named/exchange.h"
 #include "named/fusion.h"
@@ -115,6 +117,7 @@ Status Exchange::coordinate() {
   if (now < coordinator_->nextStall()) return {};
   const Coordinator::Stall stall = coordinator_->stalls(now);
   if (!stall.report.empty()) {
+    metrics::Counter(metrics::family("colla_stalls_total")).add();
     if (options_.report) {
       options_.report(stall.report);
     } else {

@@ -42,20 +42,23 @@ void Gradients::push(int worker, int block, std::int64_t step) {
 }
 
 // Values stay where they lie until the step is over; the numbers that they are found by are copied.
-void Gradients::pushRows(int worker, int entry, std::int64_t step, std::span<const std::byte> bytes,
-                         std::vector<std::byte> payload, transport::Mapping mapping) {
+std::size_t Gradients::pushRows(int worker, int entry, std::int64_t step,
+                                std::span<const std::byte> bytes, std::vector<std::byte> payload,
+                                transport::Mapping mapping) {
   Status& refusal = workers_[worker].refusal;
   if (!layout_.isTable(entry)) {
     refusal = invalid("entry {} is no table", entry);
-    return;
+    return 0;
   }
   const Entry& table = layout_.entries()[entry];
   auto rows = decodeRows(bytes, shard_.tree().leavesOf(worker), table.rows(), table.width());
   if (!rows.ok()) {
     refusal = rows.status().withContext(fmt::format("table \"{}\"", table.name));
-    return;
+    return 0;
   }
+  std::size_t count = 0;
   for (const PushedRows& leaf : *rows) {
+    count += leaf.rows.size();
     const auto bad = firstNotFinite(leaf.values.data(), leaf.values.size(), DataType::kFloat32);
     if (bad && refusal.ok()) {
       refusal = invalid("the gradient of \"{}\" is not finite in row {} in step {}", table.name,
@@ -63,6 +66,7 @@ void Gradients::pushRows(int worker, int entry, std::int64_t step, std::span<con
     }
   }
   workers_[worker].rows[entry] = {*std::move(rows), std::move(payload), std::move(mapping)};
+  return count;
 }
 
 void Gradients::check() {

@@ -38,9 +38,9 @@ class Gradients {
   Result<std::vector<std::span<std::byte>>> placesFor(int worker, int block);
   // The block is complete. It is looked through at the next check().
   void push(int worker, int block, std::int64_t step);
-  // Rows of a table; `payload` or `mapping` holds their bytes in place.
-  void pushRows(int worker, int entry, std::int64_t step, std::span<const std::byte> bytes,
-                std::vector<std::byte> payload, transport::Mapping mapping);
+  // Rows of a table; `payload` or `mapping` holds their bytes in place. Returns how many they are.
+  std::size_t pushRows(int worker, int entry, std::int64_t step, std::span<const std::byte> bytes,
+                       std::vector<std::byte> payload, transport::Mapping mapping);
 
   // Looks through the blocks that have come since the last call. A number that is not finite would
   // spread into everybody's parameters.

@@ -31,6 +31,7 @@ Server::Server(ServerOptions options, std::unique_ptr<Holding> kept)
              }),
       workers_(static_cast<std::size_t>(options_.workers)),
       here_(options_.workers) {
+  metrics_.workers.set(static_cast<std::uint64_t>(here_));
   if (!first()) return;
   Coordinator::Options coordinator{.servers = options_.servers, .timeout = options_.timeout};
   for (int worker = 0; worker < options_.workers; ++worker) {
@@ -92,12 +93,16 @@ void Server::carryOut(const Order& order) {
   terms.bytes = gradients_->bytesOf(order.take);
   const Shard::Leaves leaves = gradients_->leaves(order.take);
   const Shard::RowLeaves rows = gradients_->rows(order.take);
+  if (order.kind != Order::Kind::kApply) metrics_.foldedBytes.add(terms.bytes);
   if (order.kind == Order::Kind::kSum) return report(shard.sum(terms, leaves, rows));
 
   std::vector<int> released;
   for (const Order::Release& release : order.release) released.push_back(release.worker);
   const Handout handout = handoutTo(released);
   const Shard::Sinks sinks = sinksOf(handout);
+  if (order.kind == Order::Kind::kUpdate || order.kind == Order::Kind::kApply) {
+    metrics_.folds.add();
+  }
   if (order.kind == Order::Kind::kUpdate) {
     shard.update(terms, leaves, rows, sinks);
   } else if (order.kind == Order::Kind::kApply) {
@@ -109,7 +114,14 @@ void Server::carryOut(const Order& order) {
   now_.samples = order.samples;
   now_.scale = order.scale;
   now_.stop = order.stop;
-  for (const Order::Release& release : order.release) this->release(release, handout);
+  for (const Order::Release& release : order.release) {
+    if (release.dropped) {
+      metrics_.dropped.add();
+    } else {
+      metrics_.staleness.observe(static_cast<std::uint64_t>(release.late));
+    }
+    this->release(release, handout);
+  }
 }
 
 // What the gradients' sums have in squares, for the norm that all servers clip by.
@@ -179,6 +191,7 @@ void Server::release(const Order::Release& what, const Handout& handout) {
   if (!worker.waits) return;  // It is gone.
   const Asked to = *std::exchange(worker.waits, std::nullopt);
   gradients_->forget(what.worker);
+  metrics_.pulls.add();
   Answer head = now_;
   head.late = what.late;
   head.behind = what.behind;

@@ -27,6 +27,7 @@
 #include "ps/front.h"
 #include "ps/gradients.h"
 #include "ps/holding.h"
+#include "ps/metrics.h"
 
 namespace colla::ps {
 
@@ -109,6 +110,7 @@ class Server {
   void release(const Order::Release& what, const Handout& handout);
 
   const ServerOptions options_;
+  ServerMetrics metrics_;
   std::unique_ptr<Holding> holding_;
   std::unique_ptr<Gradients> gradients_;    // Once something has been declared.
   std::optional<Coordinator> coordinator_;  // The first server's.

@@ -65,6 +65,7 @@ Status Server::handle(Asked& from) {
       return {};
     case Topic::kPush:
       gradients_->push(from.member, from.ask.number, from.ask.step);
+      metrics_.pushes.add();
       return {};
     case Topic::kPushRows:
       return pushRows(from);
@@ -229,8 +230,9 @@ Status Server::start(const Asked& from) {
 Status Server::pushRows(Asked& from) {
   transport::Mapping keep;
   COLLA_TRY_ASSIGN(const auto payload, front_.payloadOf(from, keep));
-  gradients_->pushRows(from.member, from.ask.number, from.ask.step, payload,
-                       std::move(from.payload), std::move(keep));
+  metrics_.pushes.add();
+  metrics_.pushedRows.add(gradients_->pushRows(from.member, from.ask.number, from.ask.step, payload,
+                                               std::move(from.payload), std::move(keep)));
   return {};
 }
 
@@ -266,6 +268,8 @@ Status Server::pullRows(const Asked& from) {
   std::vector<std::byte> sent(sends ? bytes : 0);
   const std::span<std::byte> out = sends ? std::span(sent) : keep.bytes.subspan(numbers);
   COLLA_TRY(holding_->readRows(from.ask, payload, out));
+  metrics_.pulls.add();
+  metrics_.pulledRows.add(from.ask.count);
   front_.answer(from, head(), std::move(sent));
   return {};
 }
@@ -290,7 +294,7 @@ Status Server::fetch(const Asked& from) {
 
 void Server::leave(int worker, bool finished) {
   if (std::exchange(workers_[worker].gone, true)) return;
-  --here_;
+  metrics_.workers.set(static_cast<std::uint64_t>(--here_));
   workers_[worker].waits.reset();
   if (!finished) front_.close(worker);
   answerLast();

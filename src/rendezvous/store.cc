@@ -12,6 +12,8 @@
 #include <map>
 #include <thread>
 
+#include "base/metric_families.h"
+#include "base/metrics.h"
 #include "base/thread_annotations.h"
 #include "base/unique_fd.h"
 #include "rendezvous/frame_channel.h"
@@ -196,6 +198,7 @@ Result<std::unique_ptr<Store>> Store::connect(const StoreOptions& options, Deadl
                           "still there?",
                           options.address, status.message())};
     }
+    metrics::Counter(metrics::family("colla_connect_retries_total")).add();
     std::this_thread::sleep_for(kPause);
   }
 }

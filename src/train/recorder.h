@@ -1,20 +1,16 @@
-// What worker 0 tells the world about a run: progress on standard output, log.txt, TensorBoard
-// events and JSON lines. The other workers have none.
+// What worker 0 tells the world about a run: every step goes to each of a list of sinks (progress
+// on standard output, log.txt, TensorBoard events, JSON lines). The other workers have none.
 //
 // To be used by one thread. Errors are thrown as colla::Error.
 #pragma once
 
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "colla/error.h"
 #include "colla/trainer.h"
-#include "observe/event_writer.h"
-#include "observe/progress.h"
-#include "observe/run_log.h"
-#include "observe/step_log.h"
+#include "observe/sink.h"
 #include "train/replica.h"
 #include "train/run_plan.h"
 
@@ -38,13 +34,16 @@ class Recorder {
   void finish(const Summary& summary);
 
  private:
+  // Calls `event` of every sink.
+  template <typename... Parameters, typename... Arguments>
+  void tell(Status (observe::Sink::*event)(Parameters...), const Arguments&... arguments) {
+    for (const auto& sink : sinks_) throwIfError((sink.get()->*event)(arguments...));
+  }
+
   // Loss first, then the model's metrics.
   const std::vector<std::string> names_;
   const std::vector<std::string> testNames_;
-  std::optional<observe::Progress> progress_;
-  std::optional<observe::RunLog> log_;
-  std::optional<observe::StepLog> json_;
-  std::optional<observe::EventWriter> events_;
+  std::vector<std::unique_ptr<observe::Sink>> sinks_;
   std::int64_t samples_ = 0;  // Of the section so far.
   std::vector<observe::Metric> metrics_;
   observe::Step step_;  // The last one, and its metrics:

@@ -144,6 +144,7 @@ void Session::makeExchange() {
   setup.partitions = plan_.options.servers.partitions;
   setup.chooseRoutes = plan_.chooseRoutes;
   setup.local = plan_.options.localSgd;
+  setup.metrics = &metrics_;
   // The first batch comes again as the first step's.
   setup.look = [this](std::span<const Parameter> tables) {
     const std::int64_t batch = plan_.resumeStep.value_or(0);
@@ -506,7 +507,7 @@ void Session::train(double factor) {
   }
   const std::int64_t done = plan_.options.steps ? -1 : feed_->position().batch + 1;
   const StepInput input{.batch = feed_->batch(),
-                        .samples = plan_.pace.ownMeans ? feed_->ownSamples() : feed_->samples(),
+                        .samples = plan_.pace.ownMeans ? ownSamples : feed_->samples(),
                         .allSamples = feed_->samples(),
                         .allSlices = workers_->map.slices(),
                         .factor = factor,
@@ -517,6 +518,7 @@ void Session::train(double factor) {
   const Outcome outcome =
       replica_->step(*exchange_, workers_->slices(), input, [this] { return feed_->next(); });
   const double end = secondsSince(begin_);
+  metrics_.stepEnded(ownSamples, std::chrono::nanoseconds(std::llround((end - start) * 1e9)));
   step_ = outcome.step.value_or(step_ + 1);
   feed_->advance(step_, outcome.dropped);
   guard(outcome);

@@ -104,6 +104,7 @@ class Session {
   std::int64_t total_ = 0;         // Updates, in all.
   std::int64_t sectionSteps_ = 0;  // Steps of a section, where training goes by steps.
   std::unique_ptr<Replica> replica_;
+  TrainMetrics metrics_;
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<checkpoint::Saver> saver_;

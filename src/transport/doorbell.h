@@ -18,6 +18,8 @@
 #include <cstdint>
 #include <ctime>
 
+#include "base/deadline.h"
+
 namespace colla::transport {
 
 inline void relaxCpu() {
@@ -42,17 +44,21 @@ struct alignas(64) Doorbell {
     syscall(SYS_futex, &rings, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
   }
 
-  // Until ready(), for at most `spin` and then `sleep`. Returns ready().
+  // Until ready(), for at most `spin` and then, once, until the deadline or for `longest`. Returns
+  // ready(). Adds to `waited` how long that took, less the looks after the clock was last read.
   template <typename Ready>
-  bool wait(const Ready& ready, std::chrono::nanoseconds spin, std::chrono::nanoseconds sleep) {
+  bool wait(const Ready& ready, std::chrono::nanoseconds spin, Deadline until,
+            std::chrono::nanoseconds longest, std::chrono::nanoseconds& waited) {
     constexpr int kLooksPerClock = 32;  // Reading the clock costs about as much as these.
     const auto start = std::chrono::steady_clock::now();
-    for (auto waited = start - start; waited <= spin;
-         waited = std::chrono::steady_clock::now() - start) {
+    for (auto spun = start - start; spun <= spin; spun = std::chrono::steady_clock::now() - start) {
       // On a busy machine the one that is waited for may need this core.
-      if (waited > kSpinWithoutYield) sched_yield();
+      if (spun > kSpinWithoutYield) sched_yield();
       for (int i = 0; i < kLooksPerClock; ++i) {
-        if (ready()) return true;
+        if (ready()) {
+          waited += spun;
+          return true;
+        }
         relaxCpu();
       }
     }
@@ -61,12 +67,20 @@ struct alignas(64) Doorbell {
     sleepers.fetch_add(1, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (!ready()) {
+      const auto sleep = until.remaining(longest);
       const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(sleep);
       const timespec limit{seconds.count(), (sleep - seconds).count()};
       syscall(SYS_futex, &rings, FUTEX_WAIT, seen, &limit, nullptr, 0);
     }
     sleepers.fetch_sub(1, std::memory_order_relaxed);
+    waited += std::chrono::steady_clock::now() - start;
     return ready();
+  }
+  template <typename Ready>
+  bool wait(const Ready& ready, std::chrono::nanoseconds spin, Deadline until,
+            std::chrono::nanoseconds longest = std::chrono::hours(24)) {
+    std::chrono::nanoseconds waited{};
+    return wait(ready, spin, until, longest, waited);
   }
 };
 static_assert(sizeof(Doorbell) == 64 && std::atomic<std::uint32_t>::is_always_lock_free);

@@ -20,10 +20,10 @@ constexpr std::chrono::milliseconds kEndingPause{10};  // Between looks at a pee
 constexpr std::chrono::milliseconds kFlightPause{1};   // Between looks at what is on its way.
 constexpr std::size_t kLoopBytes = 256 << 10;
 
-std::vector<std::string> namesOf(const std::vector<Peer>& peers) {
-  std::vector<std::string> names;
-  for (const Peer& peer : peers) names.push_back(peer.name);
-  return names;
+std::vector<std::string> textsOf(const std::vector<Peer>& peers, std::string Peer::*text) {
+  std::vector<std::string> texts;
+  for (const Peer& peer : peers) texts.push_back(peer.*text);
+  return texts;
 }
 
 bool allDone(std::span<Request* const> requests) {
@@ -55,7 +55,8 @@ class COLLA_THREAD_ATTRIBUTE(scoped_lockable) Messenger::Turn {
 
 Messenger::Messenger(const Options& options, std::unique_ptr<Backend> backend)
     : self_(options.self),
-      names_(namesOf(options.peers)),
+      names_(textsOf(options.peers, &Peer::name)),
+      hosts_(textsOf(options.peers, &Peer::host)),
       backend_(std::move(backend)),
       links_(options.peers.size()) {
   context_.epoch = options.epoch;
@@ -133,7 +134,10 @@ Status Messenger::wait(std::span<Request* const> requests, Deadline deadline) {
   if (allDone(requests)) return firstError();
 
   const Turn turn(*this);
-  progress(requests, settled, deadline);
+  const int last = progress(requests, settled, deadline);
+  if (last != Status::kNoPeer) {
+    links_[static_cast<std::size_t>(last)]->waited(std::chrono::steady_clock::now() - since);
+  }
   if (allDone(requests)) return firstError();
   Status status = firstError();
   const bool late = status.ok();
@@ -153,7 +157,7 @@ bool Messenger::waitAny(std::span<Request* const> requests, Deadline deadline) {
   return anyDone(requests);
 }
 
-void Messenger::progress(std::span<Request* const> requests, Enough enough, Deadline deadline) {
+int Messenger::progress(std::span<Request* const> requests, Enough enough, Deadline deadline) {
   const std::uint64_t before = context_.finished;
   int pumped = Status::kNoPeer;
   for (const Request* r : requests) {
@@ -161,7 +165,9 @@ void Messenger::progress(std::span<Request* const> requests, Enough enough, Dead
   }
   wakeOthers(context_.finished != before);
 
+  int last = Status::kNoPeer;
   while (!enough(requests) && !deadline.expired()) {
+    last = (*std::ranges::find_if(requests, [](const Request* r) { return !r->done(); }))->peer();
     if (leading_) {
       ++followers_;
       changed_.wait_for(mutex_, deadline.remaining());
@@ -174,6 +180,7 @@ void Messenger::progress(std::span<Request* const> requests, Enough enough, Dead
   }
   // The lead is free, if this thread had it.
   if (!leading_ && followers_ > 0) changed_.notify_all();
+  return last;
 }
 
 void Messenger::abort(std::uint32_t group, const Status& why, std::span<const int> peers) {
@@ -231,7 +238,11 @@ PeerLink& Messenger::link(int peer) {
 
 PeerLink& Messenger::addLink(int peer) {
   const auto index = static_cast<std::size_t>(peer);
-  links_[index] = std::make_unique<PeerLink>(peer, names_[index], context_);
+  // What a process sends to itself is not traffic.
+  auto traffic = peer == self_
+                     ? nullptr
+                     : std::make_unique<Traffic>(backend_->name(), names_[index], hosts_[index]);
+  links_[index] = std::make_unique<PeerLink>(peer, names_[index], context_, std::move(traffic));
   used_.push_back(links_[index].get());
   return *links_[index];
 }

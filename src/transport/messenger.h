@@ -53,7 +53,8 @@ class Messenger final : public Transport {
 
   // Moves bytes, or lets another thread, until `enough(requests)` or the deadline.
   using Enough = bool (*)(std::span<Request* const> requests);
-  void progress(std::span<Request* const> requests, Enough enough, Deadline deadline)
+  // Returns the peer whose request was the last to be waited for, or kNoPeer.
+  int progress(std::span<Request* const> requests, Enough enough, Deadline deadline)
       COLLA_REQUIRES(mutex_);
   PeerLink& link(int peer) COLLA_REQUIRES(mutex_);
   PeerLink& addLink(int peer) COLLA_REQUIRES(mutex_);
@@ -69,6 +70,7 @@ class Messenger final : public Transport {
 
   const int self_;
   const std::vector<std::string> names_;
+  const std::vector<std::string> hosts_;
   const std::unique_ptr<Backend> backend_;
 
   Mutex mutex_;

@@ -11,8 +11,9 @@ namespace colla::transport {
 
 // One process of the job.
 struct Peer {
-  std::string name;     // For messages: "rank 2 on host b", "ps 0 on host a".
-  std::string address;  // Where its listener is, in the backend's own form.
+  std::string name;       // For messages: "rank 2 on host b", "ps 0 on host a".
+  std::string address;    // Where its listener is, in the backend's own form.
+  std::string host = "";  // Where it runs, for metrics.
 };
 
 // What two processes must have in common before they exchange a single message: a job of mixed

@@ -301,6 +301,14 @@ Frame PeerLink::frameOf(FrameKind kind, const Request& request) const {
 }
 
 void PeerLink::finish(Request& request, Status status) {
+  if (traffic_ != nullptr && status.ok()) {
+    // Sends end well from these two lists alone.
+    if (request.list_ == &batched_ || request.list_ == &parting_) {
+      traffic_->sent(request.size_);
+    } else {
+      traffic_->received(request.size_);
+    }
+  }
   RequestList::remove(request);
   ++context_.finished;
   request.finish(std::move(status));

@@ -22,6 +22,7 @@
 #include "colla/status.h"
 #include "transport/frame_stream.h"
 #include "transport/request_list.h"
+#include "transport/traffic.h"
 #include "transport/transport.h"
 
 namespace colla::transport {
@@ -55,8 +56,9 @@ struct LinkContext {
 
 class PeerLink {
  public:
-  PeerLink(int peer, std::string name, LinkContext& context)
-      : peer_(peer), name_(std::move(name)), context_(context) {}
+  // `traffic` counts what moves; null where that is nobody's business.
+  PeerLink(int peer, std::string name, LinkContext& context, std::unique_ptr<Traffic> traffic)
+      : peer_(peer), name_(std::move(name)), context_(context), traffic_(std::move(traffic)) {}
   PeerLink(const PeerLink&) = delete;
   PeerLink& operator=(const PeerLink&) = delete;
 
@@ -97,6 +99,11 @@ class PeerLink {
   Status said(std::uint32_t group) const {
     const auto it = said_.find(group);
     return it == said_.end() ? Status() : it->second;
+  }
+
+  // This process has waited for the peer.
+  void waited(std::chrono::nanoseconds time) {
+    if (traffic_ != nullptr) traffic_->waited(time);
   }
 
   // Reads and writes as far as the streams go, up to a fair share; whether anything moved.
@@ -183,6 +190,7 @@ class PeerLink {
   const int peer_;
   const std::string name_;
   LinkContext& context_;
+  const std::unique_ptr<Traffic> traffic_;
   Status lost_;
   Status ending_;  // Why the first connection ended, while others have not,
   Deadline endingUntil_ = Deadline::never();  // and how long that may last.

@@ -54,16 +54,23 @@ class SharedMemory {
 
   // Spins, then sleeps, until `ready`. kPeerLost (naming it) when one of `peers` is gone and
   // `ready` does not hold all the same; kTimeout at the deadline, naming nobody: the caller knows
-  // whom it waited for. `ready` is called often and must be cheap.
+  // whom it waited for. `ready` is called often and must be cheap. Adds to `waited` how long that
+  // took; waits below a microsecond or so may count as nothing.
   using Ready = bool (*)(const void* context);
   virtual Status wait(std::span<const int> peers, Ready ready, const void* context,
-                      Deadline deadline) = 0;
+                      Deadline deadline, std::chrono::nanoseconds& waited) = 0;
 
   template <typename Predicate>
-  Status wait(std::span<const int> peers, const Predicate& predicate, Deadline deadline) {
+  Status wait(std::span<const int> peers, const Predicate& predicate, Deadline deadline,
+              std::chrono::nanoseconds& waited) {
     return wait(
         peers, [](const void* context) { return (*static_cast<const Predicate*>(context))(); },
-        &predicate, deadline);
+        &predicate, deadline, waited);
+  }
+  template <typename Predicate>
+  Status wait(std::span<const int> peers, const Predicate& predicate, Deadline deadline) {
+    std::chrono::nanoseconds waited{};
+    return wait(peers, predicate, deadline, waited);
   }
 };
 

@@ -141,7 +141,7 @@ TEST_F(RingStreamTest, RingsAfterProgress) {
       EXPECT_GT(reading ? *there_.read(out_) : *there_.write(counting(1)), 0U);
     });
     EXPECT_TRUE(bell_.wait([&] { return here_.ready(true, reading); }, std::chrono::nanoseconds(0),
-                           std::chrono::seconds(30)));
+                           Deadline::after(std::chrono::seconds(30))));
   }
 }
 

@@ -43,6 +43,7 @@ Reducer::Options reducerOptions(const ExchangeSetup& setup) {
   Reducer::Options options;
   if (setup.oneSlicePerBackward) options.op = ReduceOp::kAverage;
   options.oneSlicePerBackward = setup.oneSlicePerBackward;
+  options.metrics = setup.metrics;
   return options;
 }
 

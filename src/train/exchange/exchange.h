@@ -27,6 +27,7 @@
 #include "ps/wire.h"
 #include "train/exchange/parameter.h"
 #include "train/exchange/workers.h"
+#include "train/metrics.h"
 #include "train/row_lookup.h"
 #include "train/torch_state.h"
 
@@ -142,6 +143,7 @@ struct ExchangeSetup {
   int partitions = 0;                            // Or kAutoPartitions.
   bool chooseRoutes = false;  // hybrid: tables may go by allreduce (train/exchange/table_routes.h).
   LocalSgdOptions local = {};
+  TrainMetrics* metrics = nullptr;  // What counts bytes and seconds of the exchange; may be null.
   // Rows of each table that this worker's first batch reads, for what depends on that.
   std::function<std::vector<std::vector<std::int64_t>>(std::span<const Parameter> tables)> look =
       {};

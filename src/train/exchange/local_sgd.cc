@@ -24,7 +24,8 @@ class LocalSgdExchange final : public Exchange {
         myself_(groupOfOne(workers)),
         own_({workers.job, *myself_, valueOrThrow(SliceMap::even(workers.slices().size(), 1))},
              setup),
-        average_(workers, setup.parameters, setup.rowSparse, setup.buffers, setup.local) {}
+        average_(workers, setup.parameters, setup.rowSparse, setup.buffers, setup.local,
+                 setup.metrics) {}
 
   void beginStep(bool stop) override {
     stop_ = stop;

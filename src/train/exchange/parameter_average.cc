@@ -26,7 +26,8 @@ torch::Tensor sparseRows(const torch::Tensor& rows, const torch::Tensor& values,
 
 ParameterAverage::ParameterAverage(const Workers& workers, std::vector<Parameter> parameters,
                                    std::span<const std::string> tables,
-                                   std::vector<Parameter> buffers, const LocalSgdOptions& options)
+                                   std::vector<Parameter> buffers, const LocalSgdOptions& options,
+                                   TrainMetrics* metrics)
     : workers_(workers), options_(options), buffers_(std::move(buffers)) {
   for (Parameter& parameter : parameters) {
     Moved& moved = moved_.emplace_back();
@@ -37,6 +38,7 @@ ParameterAverage::ParameterAverage(const Workers& workers, std::vector<Parameter
   }
   Reducer::Options reducing;
   reducing.hooks = false;
+  reducing.metrics = metrics;
   reducer_.emplace(workers_, entries(), reducing);
 }
 

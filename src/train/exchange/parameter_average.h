@@ -33,7 +33,7 @@ class ParameterAverage {
   // which touch() says what changes.
   ParameterAverage(const Workers& workers, std::vector<Parameter> parameters,
                    std::span<const std::string> tables, std::vector<Parameter> buffers,
-                   const LocalSgdOptions& options);
+                   const LocalSgdOptions& options, TrainMetrics* metrics = nullptr);
 
   // This worker has changed these rows of a table since the last average, maybe not for the first
   // time.

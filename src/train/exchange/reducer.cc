@@ -325,9 +325,20 @@ void Reducer::startReady() {
     SharedBucket& bucket = *buckets_[started_++];
     bucket.handle = workers_.group.async([this, &bucket](Group& group) {
       const collective::SumPart part = partOf(bucket);
-      return allreduce(group, workers_.map, part.partials, part.result, {.op = options_.op});
+      return counted(part.result.bytes().size(), [&] {
+        return allreduce(group, workers_.map, part.partials, part.result, {.op = options_.op});
+      });
     });
   }
+}
+
+template <typename Exchange>
+Status Reducer::counted(std::size_t bytes, const Exchange& exchange) const {
+  if (options_.metrics == nullptr || workers_.size() == 1) return exchange();
+  const TimePoint began = Clock::now();
+  const Status status = exchange();
+  options_.metrics->exchanged(bytes, began, Clock::now());
+  return status;
 }
 
 collective::SumPart Reducer::partOf(SharedBucket& bucket) const {
@@ -337,8 +348,14 @@ collective::SumPart Reducer::partOf(SharedBucket& bucket) const {
 // What no handle is under way for: the tail, or with one worker everything.
 Status Reducer::exchangeTail() {
   std::vector<collective::SumPart> parts;
-  for (std::size_t i = started_; i < buckets_.size(); ++i) parts.push_back(partOf(*buckets_[i]));
-  return collective::allreduceTogether(workers_.group, workers_.map, parts, {.op = options_.op});
+  std::size_t bytes = 0;
+  for (std::size_t i = started_; i < buckets_.size(); ++i) {
+    parts.push_back(partOf(*buckets_[i]));
+    bytes += parts.back().result.bytes().size();
+  }
+  return counted(bytes, [&] {
+    return collective::allreduceTogether(workers_.group, workers_.map, parts, {.op = options_.op});
+  });
 }
 
 void Reducer::endSlice() {
@@ -356,6 +373,7 @@ void Reducer::endSlice() {
 
 void Reducer::finish() {
   const torch::NoGradGuard noGrad;
+  if (options_.metrics != nullptr) options_.metrics->backwardEnded(Clock::now());
   Status status;
   for (const auto& bucket : buckets_) {
     COLLA_CHECK(bucket->ready);

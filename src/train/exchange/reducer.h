@@ -34,6 +34,7 @@
 #include "train/exchange/gradient_hooks.h"
 #include "train/exchange/row_sums.h"
 #include "train/exchange/workers.h"
+#include "train/metrics.h"
 
 namespace colla::train {
 
@@ -59,6 +60,7 @@ class Reducer {
     bool oneSlicePerBackward = false;
     bool hooks = true;  // Otherwise take() gives the gradients.
     std::size_t bucketBytes = std::size_t{4} << 20;
+    TrainMetrics* metrics = nullptr;  // What counts bytes and seconds; may be null.
   };
 
   // The entries' types and shapes must stay.
@@ -99,6 +101,9 @@ class Reducer {
   void startReady();
   collective::SumPart partOf(SharedBucket& bucket) const;
   Status exchangeTail();
+  // Runs `exchange`, which moves `bytes`, and counts it.
+  template <typename Exchange>
+  Status counted(std::size_t bytes, const Exchange& exchange) const;
 
   const Workers workers_;
   const SliceRange range_;

@@ -70,7 +70,7 @@ ExchangeState snapshotOf(ServerLink& link, const Refusal& refusal) {
 }
 
 ServerExchange::ServerExchange(const Workers& workers, const ExchangeSetup& setup)
-    : together_(setup.policy->together()), own_(setup.numbers) {
+    : together_(setup.policy->together()), own_(setup.numbers), metrics_(setup.metrics) {
   ServerLink::Tensors served;
   std::vector<int> tableOrders;
   for (int i = 0; i < static_cast<int>(setup.parameters.size()); ++i) {
@@ -81,6 +81,7 @@ ServerExchange::ServerExchange(const Workers& workers, const ExchangeSetup& setu
     } else {
       served.parameters.push_back(parameter);
       served.orders.push_back(i);
+      bytes_ += parameter.tensor.nbytes();
     }
   }
   served.orders.insert(served.orders.end(), tableOrders.begin(), tableOrders.end());
@@ -120,11 +121,14 @@ void ServerExchange::addNumbers(std::span<const double> numbers) {
 StepResult ServerExchange::finish(const StepEnd& end) {
   // Servers that wait for every worker wait for those without samples too.
   const bool empty = end.empty || (end.share == 0 && !together_);
+  const TimePoint began = Clock::now();
+  if (metrics_ != nullptr) metrics_->backwardEnded(began);
   const ServerLink::End said = link_->finish({.share = end.share,
                                               .samples = end.samples,
                                               .factor = end.factor,
                                               .empty = empty,
                                               .stop = stop_});
+  if (metrics_ != nullptr) metrics_->exchanged(bytes_, began, Clock::now());
   StepResult result;
   // The servers' numbers are of the last update, which need not be this worker's.
   result.numbers = own_;

@@ -41,7 +41,9 @@ class ServerExchange final : public Exchange {
   std::vector<int> numberOf_;  // By parameter: the link's number.
   std::unique_ptr<ServerLink> link_;
   bool stop_ = false;
-  std::vector<double> own_;   // This worker's numbers of the step.
+  std::vector<double> own_;  // This worker's numbers of the step.
+  TrainMetrics* const metrics_;
+  std::size_t bytes_ = 0;     // Of the dense parameters.
   std::int64_t trained_ = 0;  // Samples of the gradients that servers have taken, as last heard.
 };
 

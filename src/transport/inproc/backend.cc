@@ -81,7 +81,7 @@ void InprocBackend::sleep(std::span<Watch> watches, Deadline until) {
     return any;
   };
   const bool patient = !until.expired();
-  if (!look() && patient) seat_.bell.wait(look, options_.spin.here(), until.remaining());
+  if (!look() && patient) seat_.bell.wait(look, options_.spin.here(), until);
   woken_.store(false, std::memory_order_relaxed);
 }
 

@@ -51,7 +51,7 @@ void InprocMemory::notify(std::span<const int> peers) {
 }
 
 Status InprocMemory::wait(std::span<const int> peers, Ready ready, const void* context,
-                          Deadline deadline) {
+                          Deadline deadline, std::chrono::nanoseconds& waited) {
   const auto lost = [&] {
     return std::ranges::find_if(
         peers, [&](int peer) { return board_.seat(peer).gone.load(std::memory_order_acquire); });
@@ -60,7 +60,8 @@ Status InprocMemory::wait(std::span<const int> peers, Ready ready, const void* c
 
   Doorbell& bell = board_.seat(options_.self).bell;
   std::chrono::nanoseconds spin = options_.spin.here();
-  while (!bell.wait(over, spin, deadline.remaining()) && !deadline.expired()) spin = {};
+  constexpr std::chrono::nanoseconds kLongest = std::chrono::hours(24);
+  while (!bell.wait(over, spin, deadline, kLongest, waited) && !deadline.expired()) spin = {};
 
   // A peer may have stored the last word before it left: `gone` is looked at before `ready`.
   const auto who = lost();

@@ -22,8 +22,8 @@ class InprocMemory final : public SharedMemory {
   Result<Mapping> map(int peer, Place place, std::size_t bytes, Deadline deadline) override;
   void notify(std::span<const int> peers) override;
   using SharedMemory::wait;
-  Status wait(std::span<const int> peers, Ready ready, const void* context,
-              Deadline deadline) override;
+  Status wait(std::span<const int> peers, Ready ready, const void* context, Deadline deadline,
+              std::chrono::nanoseconds& waited) override;
 
  private:
   const Options& options_;

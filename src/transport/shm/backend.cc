@@ -247,7 +247,7 @@ void ShmBackend::sleep(std::span<Watch> watches, Deadline until) {
            });
   };
   ownBell().wait(news, std::min<std::chrono::nanoseconds>(options_.spin.here(), until.remaining()),
-                 until.remaining(slice_.load()));
+                 until, slice_.load());
   wakesSeen_ = wakes_.load();
   for (Watch& watch : watches) {
     watch.ready = static_cast<RingStream*>(watch.stream)->ready(watch.read, watch.write);
@@ -350,11 +350,11 @@ void ShmBackend::notify(std::span<const int> peers) {
 }
 
 Status ShmBackend::wait(std::span<const int> peers, Ready ready, const void* context,
-                        Deadline deadline) {
+                        Deadline deadline, std::chrono::nanoseconds& waited) {
   const auto isReady = [&] { return ready(context); };
   std::chrono::nanoseconds spin = options_.spin.here();
   while (true) {
-    if (ownBell().wait(isReady, spin, deadline.remaining(kLongestSlice))) return {};
+    if (ownBell().wait(isReady, spin, deadline, kLongestSlice, waited)) return {};
     spin = {};
     const MutexLock lock(mutex_);
     for (const int peer : peers) {

@@ -52,8 +52,8 @@ class ShmBackend final : public Backend, public SharedMemory {
   Result<Mapping> map(int peer, Place place, std::size_t bytes, Deadline deadline) override;
   void notify(std::span<const int> peers) override;
   using SharedMemory::wait;
-  Status wait(std::span<const int> peers, Ready ready, const void* context,
-              Deadline deadline) override;
+  Status wait(std::span<const int> peers, Ready ready, const void* context, Deadline deadline,
+              std::chrono::nanoseconds& waited) override;
 
  private:
   // What this process shares with one peer. Kept alive by the streams that use its memory.
