@@ -506,6 +506,7 @@ void Session::train(double factor) {
     for (const auto& hook : task_.hooks) hook->beforeStep(step_, replica_->model());
   }
   const std::int64_t done = plan_.options.steps ? -1 : feed_->position().batch + 1;
+  const std::int64_t ownSamples = feed_->ownSamples();
   const StepInput input{.batch = feed_->batch(),
                         .samples = plan_.pace.ownMeans ? ownSamples : feed_->samples(),
                         .allSamples = feed_->samples(),

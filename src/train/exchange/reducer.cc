@@ -335,9 +335,9 @@ void Reducer::startReady() {
 template <typename Exchange>
 Status Reducer::counted(std::size_t bytes, const Exchange& exchange) const {
   if (options_.metrics == nullptr || workers_.size() == 1) return exchange();
-  const TimePoint began = Clock::now();
+  const TimePoint began = std::chrono::steady_clock::now();
   const Status status = exchange();
-  options_.metrics->exchanged(bytes, began, Clock::now());
+  options_.metrics->exchanged(bytes, began, std::chrono::steady_clock::now());
   return status;
 }
 
@@ -373,7 +373,8 @@ void Reducer::endSlice() {
 
 void Reducer::finish() {
   const torch::NoGradGuard noGrad;
-  if (options_.metrics != nullptr) options_.metrics->backwardEnded(Clock::now());
+  if (options_.metrics != nullptr)
+    options_.metrics->backwardEnded(std::chrono::steady_clock::now());
   Status status;
   for (const auto& bucket : buckets_) {
     COLLA_CHECK(bucket->ready);

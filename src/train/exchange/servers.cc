@@ -121,14 +121,14 @@ void ServerExchange::addNumbers(std::span<const double> numbers) {
 StepResult ServerExchange::finish(const StepEnd& end) {
   // Servers that wait for every worker wait for those without samples too.
   const bool empty = end.empty || (end.share == 0 && !together_);
-  const TimePoint began = Clock::now();
+  const TimePoint began = std::chrono::steady_clock::now();
   if (metrics_ != nullptr) metrics_->backwardEnded(began);
   const ServerLink::End said = link_->finish({.share = end.share,
                                               .samples = end.samples,
                                               .factor = end.factor,
                                               .empty = empty,
                                               .stop = stop_});
-  if (metrics_ != nullptr) metrics_->exchanged(bytes_, began, Clock::now());
+  if (metrics_ != nullptr) metrics_->exchanged(bytes_, began, std::chrono::steady_clock::now());
   StepResult result;
   // The servers' numbers are of the last update, which need not be this worker's.
   result.numbers = own_;
