@@ -38,7 +38,7 @@ struct DistributedOptions {
   Strategy strategy = Strategy::kAllreduce;
   ServerOptions servers = {};
   LocalSgdOptions localSgd = {};
-  // Names of parameters whose gradients are sparse: tables, for hybrid.
+  // Names of parameters whose gradients are sparse: tables, for strategies with servers.
   std::vector<std::string> rowSparse = {};
 };
 
@@ -56,6 +56,8 @@ class DistributedOptimizer {
   // Returns with the next parameters in place, made with `factor` times the learning rate. Where
   // this worker updates them itself, the averaged gradients are then in their .grad.
   void step(double factor = 1);
+  // local-sgd: averages now, on every worker; before an evaluation, a save, and at the end.
+  void average();
   // As torch::optim has it; not needed for step().
   void zeroGrad();
   // Rank 0's state replaces that of every rank, as after it has loaded a checkpoint. Servers have

@@ -40,7 +40,7 @@ class PythonAverage {
     runUnlocked([&] { average_->touch(parameter, rows); });
   }
   void average() {
-    runUnlocked([&] { average_->average(/*stop=*/false); });
+    runUnlocked([&] { average_->average(/*share=*/1.0 / job_->size(), /*stop=*/false); });
   }
 
  private:

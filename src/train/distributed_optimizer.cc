@@ -23,6 +23,10 @@ std::vector<train::Parameter> trainedOf(const torch::nn::Module& module) {
 train::ExchangeSetup setupOf(const std::vector<train::Parameter>& parameters,
                              const Optimizer& optimizer, const DistributedOptions& options,
                              int workers) {
+  throwIfError(train::checkStrategy(options.strategy, options.servers, options.localSgd));
+  if (options.servers.partitions == train::kAutoPartitions) {
+    throw Error(StatusCode::kUnsupported, "a DistributedOptimizer can't find partitions by trying");
+  }
   train::ExchangeSetup setup;
   setup.parameters = parameters;
   setup.rowSparse = options.rowSparse;
@@ -80,8 +84,13 @@ void DistributedOptimizer::step(double factor) {
                             slices().size() - missing, slices().size()));
   }
   const double share = static_cast<double>(slices().size()) / state_->workers.map.slices();
-  exchange.finish({.share = share, .samples = slices().size(), .factor = factor});
+  exchange.finish({.share = share,
+                   .samples = slices().size(),
+                   .batch = state_->workers.map.slices(),
+                   .factor = factor});
 }
+
+void DistributedOptimizer::average() { state_->exchange->settle(); }
 
 void DistributedOptimizer::zeroGrad() {
   for (const auto& parameter : state_->parameters) parameter.tensor.mutable_grad().reset();

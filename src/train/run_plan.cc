@@ -56,41 +56,6 @@ std::string described(const std::string& model, const std::string& options) {
   return options.empty() ? model : fmt::format("{} ({})", model, options);
 }
 
-// kInvalidArgument for options that the strategy does not take, or values that make no sense.
-Status checkStrategy(Strategy strategy, const TrainOptions& options) {
-  const ServerOptions& servers = options.servers;
-  const LocalSgdOptions& local = options.localSgd;
-  const LocalSgdOptions plain;
-  const std::pair<bool, std::string_view> chosen[] = {
-      {servers.backup != 0, "backup"},
-      {servers.requeueDropped, "requeue-dropped"},
-      {servers.maxStaleness.has_value(), "max-staleness"},
-      {servers.staleness != 0, "staleness"},
-      {servers.partitions != 0, "partitions"},
-      {local.every != plain.every, "every"},
-      {local.outerRate != plain.outerRate, "outer-lr"},
-      {local.outerMomentum != plain.outerMomentum, "outer-momentum"},
-  };
-  for (const auto& [set, option] : chosen) {
-    if (set) COLLA_TRY(checkTakes(strategy, option));
-  }
-  if (servers.count < 0) return invalid("--ps is {}, but takes 1 or more", servers.count);
-  if (servers.requeueDropped && servers.backup == 0) {
-    return invalid("--requeue-dropped is for --strategy ps-sync with --backup");
-  }
-  if (servers.partitions < kAutoPartitions) {
-    return invalid("--partitions is {}, but takes auto or a number", servers.partitions);
-  }
-  if (local.every < 1) return invalid("--every is {}, but takes 1 or more", local.every);
-  if (!(local.outerRate > 0)) {
-    return invalid("--outer-lr is {}, but must be above 0", local.outerRate);
-  }
-  if (!(local.outerMomentum >= 0 && local.outerMomentum < 1)) {
-    return invalid("--outer-momentum is {}, but takes 0 to below 1", local.outerMomentum);
-  }
-  return {};
-}
-
 // A training goes on as it began. How gradients change parameters may differ: that is worker 0's to
 // tell (session.cc).
 Status checkSame(const checkpoint::Manifest& manifest, const RunPlan& plan) {
@@ -170,6 +135,39 @@ Result<ps::PolicyOptions> policyOf(Strategy strategy, const ServerOptions& serve
   return policy;
 }
 
+Status checkStrategy(Strategy strategy, const ServerOptions& servers,
+                     const LocalSgdOptions& local) {
+  const LocalSgdOptions plain;
+  const std::pair<bool, std::string_view> chosen[] = {
+      {servers.backup != 0, "backup"},
+      {servers.requeueDropped, "requeue-dropped"},
+      {servers.maxStaleness.has_value(), "max-staleness"},
+      {servers.staleness != 0, "staleness"},
+      {servers.partitions != 0, "partitions"},
+      {local.every != plain.every, "every"},
+      {local.outerRate != plain.outerRate, "outer-lr"},
+      {local.outerMomentum != plain.outerMomentum, "outer-momentum"},
+  };
+  for (const auto& [set, option] : chosen) {
+    if (set) COLLA_TRY(checkTakes(strategy, option));
+  }
+  if (servers.count < 0) return invalid("--ps is {}, but takes 1 or more", servers.count);
+  if (servers.requeueDropped && servers.backup == 0) {
+    return invalid("--requeue-dropped is for --strategy ps-sync with --backup");
+  }
+  if (servers.partitions < kAutoPartitions) {
+    return invalid("--partitions is {}, but takes auto or a number", servers.partitions);
+  }
+  if (local.every < 1) return invalid("--every is {}, but takes 1 or more", local.every);
+  if (!(local.outerRate > 0)) {
+    return invalid("--outer-lr is {}, but must be above 0", local.outerRate);
+  }
+  if (!(local.outerMomentum >= 0 && local.outerMomentum < 1)) {
+    return invalid("--outer-momentum is {}, but takes 0 to below 1", local.outerMomentum);
+  }
+  return {};
+}
+
 std::string checkpointsOf(const std::string& directory) { return directory + "/checkpoints"; }
 
 Result<RunPlan> makePlan(const TrainOptions& options, const job::Place& place, const Task& task,
@@ -188,7 +186,7 @@ Result<RunPlan> makePlan(const TrainOptions& options, const job::Place& place, c
     return invalid("--strategy {} has one worker, not {}: use --slices for more slices",
                    toString(plan.strategy), plan.workers);
   }
-  COLLA_TRY(checkStrategy(plan.strategy, options));
+  COLLA_TRY(checkStrategy(plan.strategy, options.servers, options.localSgd));
   if (hasServers(plan.strategy)) {
     COLLA_TRY_ASSIGN(plan.policy, policyOf(plan.strategy, options.servers, plan.workers));
   }

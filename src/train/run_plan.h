@@ -34,6 +34,9 @@ struct RunPlan {
 // What servers are told, under a strategy that has them.
 Result<ps::PolicyOptions> policyOf(Strategy strategy, const ServerOptions& servers, int workers);
 
+// kInvalidArgument for options that the strategy does not take, or values that make no sense.
+Status checkStrategy(Strategy strategy, const ServerOptions& servers, const LocalSgdOptions& local);
+
 // Where a run directory keeps its checkpoints.
 std::string checkpointsOf(const std::string& directory);
 

@@ -11,6 +11,7 @@
 #include "colla/collectives.h"
 #include "colla/error.h"
 #include "train/evaluation.h"
+#include "train/exchange/parameter_average.h"
 #include "train/interrupt.h"
 #include "train/state.h"
 #include "train/tensors.h"
@@ -52,6 +53,22 @@ Schedule scheduleOf(const Task& task, const RunPlan& plan) {
   Schedule schedule = plan.options.schedule.value_or(task.schedule);
   schedule.warmup = plan.options.warmup.value_or(schedule.warmup);
   return schedule;
+}
+
+// The saved state of the optimizer, without that of an outer one under a strategy that has none.
+std::vector<checkpoint::TensorView> optimizerOf(const checkpoint::Loaded& loaded,
+                                                Strategy strategy) {
+  std::vector<checkpoint::TensorView> kept;
+  for (const checkpoint::TensorView& view : loaded.optimizer()) {
+    if (strategy == Strategy::kLocalSgd || !view.name.ends_with(kOuterMomentum)) {
+      kept.push_back(view);
+    }
+  }
+  if (kept.size() < loaded.optimizer().size()) {
+    log::warn("the checkpoint's outer momentum is left out: --strategy {} has none",
+              toString(strategy));
+  }
+  return kept;
 }
 
 // All that says how gradients change parameters.
@@ -169,9 +186,10 @@ void Session::start(const std::optional<checkpoint::Loaded>& loaded) {
     first_ = saved_ = *plan_.resumeStep;
   }
   replica_->watchBuffers();
+  std::vector<checkpoint::TensorView> kept;
+  if (loaded) kept = optimizerOf(*loaded, plan_.strategy);
   Exchange::SavedState optimizer;
-  if (plan_.resumeStep) optimizer.emplace();
-  if (loaded) optimizer = loaded->optimizer();
+  if (plan_.resumeStep) optimizer = kept;
   try {
     exchange_->start(first_, optimizer);
   } catch (const Error& error) {
@@ -423,11 +441,11 @@ void Session::changeEpoch(const EpochPlan& plan) {
 
 // A worker that will not record any more closes its files before another one opens them.
 void Session::leaveEpoch(const EpochPlan& next) {
+  if (saver_) throwIfError(saver_->finish());  // It may still read what servers hold.
   replica_->ownTensors();
   optimizer_ = exchange_->leaveEpoch();
   exchange_.reset();
   if (!recorder_ || next.workers[static_cast<std::size_t>(next.recorder)] == job_.rank()) return;
-  if (saver_) throwIfError(saver_->finish());
   saver_.reset();
   recorder_->flush();
   recorder_.reset();

@@ -27,7 +27,8 @@ const std::string kForever = "1000000000";
 using Fault = std::tuple<std::string, std::string, int>;
 
 std::string nameOf(const ::testing::TestParamInfo<Fault>& info) {
-  std::string name = std::get<0>(info.param) + "_" + std::get<1>(info.param);
+  std::string name = std::get<0>(info.param) + "_" + std::get<1>(info.param) + "_" +
+                     std::to_string(std::get<2>(info.param));
   std::ranges::replace(name, '-', '_');
   return name;
 }

@@ -55,10 +55,11 @@ TEST(StrategyTest, TheDocsHaveTheTable) {
     const char* const workers = traits.workers == WorkerKind::kOnlyOne   ? "one"
                                 : traits.workers == WorkerKind::kThreads ? "threads"
                                                                          : "processes";
-    rows += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", traits.name, traits.summary, workers,
-                        yes(traits.servers), yes(traits.sameBits), yes(traits.losesWorkers));
+    rows += fmt::format("| `{}` | {} | {} | {} | {} | {} | {} |\n", traits.name, traits.summary,
+                        workers, yes(traits.servers), yes(traits.inStep), yes(traits.sameBits),
+                        yes(traits.losesWorkers));
   }
-  EXPECT_THAT(docs.str(), HasSubstr("|---|---|---|---|---|---|\n" + rows + "\n"));
+  EXPECT_THAT(docs.str(), HasSubstr("|---|---|---|---|---|---|---|\n" + rows + "\n"));
 }
 
 }  // namespace

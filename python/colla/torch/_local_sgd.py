@@ -43,15 +43,25 @@ class LocalOptimizer(_Distributed):
     def _start(self, options: LocalSgdOptions) -> None:
         self._local = options
         self._average: _torch.ParameterAverage | None = None
-        self._sparse: list[int] = []
+        self._params: list[torch.nn.Parameter] = []  # Those that are averaged,
+        self._sparse: list[int] = []  # and which of them are tables of which only touched rows travel.
         self._steps = 0  # Since the last average.
 
-    def _on_ready(self, param: torch.nn.Parameter) -> None:
-        """Nothing is sent: gradients stay on their rank."""
 
-    def _open(self, params: list[torch.nn.Parameter]) -> _torch.ParameterAverage:
+    def _moves_only_touched_rows(self) -> bool:
+        """Whether rows without a gradient stay as they are, so that they need not travel."""
+        wrapped: type[torch.optim.Optimizer] = getattr(self, "_wrapped")  # By DistributedOptimizer().
+        if wrapped is torch.optim.SGD:
+            return all(not group["momentum"] and not group["weight_decay"] for group in self.param_groups)
+        return wrapped in (torch.optim.SparseAdam, torch.optim.Adagrad)
+
+    def _open(self) -> _torch.ParameterAverage:
+        params = [param for group in self.param_groups for param in group["params"] if param.requires_grad]
+        self._params = params
+        lazy = self._moves_only_touched_rows()
         # A rank whose batch did not touch a table has not seen that its gradients are sparse.
-        flags = torch.tensor([param.grad is not None and param.grad.is_sparse for param in params], dtype=torch.uint8)
+        sparse = [lazy and param.grad is not None and param.grad.is_sparse for param in params]
+        flags = torch.tensor(sparse, dtype=torch.uint8)
         agreed = ops.allreduce_(flags, op=ops.Max, name="colla.local_sgd.sparse").tolist()
         self._sparse = [i for i, flag in enumerate(agreed) if flag]
         names = [self._parameter_names[param] for param in params]
@@ -62,20 +72,26 @@ class LocalOptimizer(_Distributed):
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Changes this rank's parameters; every so many steps all ranks average theirs."""
-        params = [param for group in self.param_groups for param in group["params"] if param.requires_grad]
+        if closure is not None:
+            raise NotImplementedError("local-sgd takes no closure: call backward() before step()")
         if self._average is None:
-            if closure is not None:
-                raise NotImplementedError("local-sgd takes no closure: call backward() before step()")
-            self._average = self._open(params)
+            self._average = self._open()
         for i in self._sparse:
-            gradient = params[i].grad
+            gradient = self._params[i].grad
             if gradient is not None:
                 self._average.touch(i, gradient.coalesce().indices()[0].contiguous())
-        loss = super().step(closure)  # type: ignore[arg-type]
+        loss = super().step()
+        self._forget()
         self._steps += 1
         if self._steps >= self._local.every:
             self.average()
         return loss
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """As the optimizer's own; the next round begins with the parameters that the model has in its first step."""
+        super().load_state_dict(state_dict)
+        self._average = None
+        self._steps = 0
 
     def average(self) -> None:
         """Averages now, on every rank: at the end of a training, before an evaluation or a save."""

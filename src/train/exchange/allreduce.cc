@@ -64,10 +64,6 @@ AllreduceExchange::AllreduceExchange(const Workers& workers, const ExchangeSetup
           !setup.oneSlicePerBackward && worthSharing(setup.parameters) ? &workers_ : nullptr)),
       sums_(setup.parameters.size()) {}
 
-void AllreduceExchange::take(int parameter, const torch::Tensor& gradient) {
-  reducer_.take(parameter, gradient);
-}
-
 void AllreduceExchange::addBuffer(int buffer, const torch::Tensor& value, bool changed) {
   reducer_.add(firstBuffer_ + buffer, value.is_floating_point() ? value : bytesOf(value), changed);
 }

@@ -21,7 +21,6 @@ class AllreduceExchange final : public Exchange {
 
   void beginStep(bool stop) override { stop_ = stop; }
   void beginSlice(int slice) override { reducer_.beginSlice(slice); }
-  void take(int parameter, const torch::Tensor& gradient) override;
   void addBuffer(int buffer, const torch::Tensor& value, bool changed) override;
   void addNumbers(std::span<const double> numbers) override;
   void endSlice() override { reducer_.endSlice(); }

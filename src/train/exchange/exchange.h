@@ -82,8 +82,6 @@ class Exchange {
   // `stop`: this worker would like to end.
   virtual void beginStep(bool stop) = 0;
   virtual void beginSlice(int slice) = 0;
-  // For callers without hooks: a gradient of the slice, by the number of its parameter.
-  virtual void take(int parameter, const torch::Tensor& gradient) = 0;
   // A buffer as the slice left it; one that is floating point comes multiplied by the slice's
   // weight. `changed`: the slice wrote to it.
   virtual void addBuffer(int buffer, const torch::Tensor& value, bool changed) = 0;
@@ -113,6 +111,8 @@ class Exchange {
   virtual std::span<const Parameter> updated() const = 0;
   // All workers have the same parameters: a good time to evaluate and to save.
   virtual bool settled() const { return true; }
+  // Makes that so now; every worker calls it.
+  virtual void settle() {}
   // What brings rows of tables up to date before a lookup reads them; may be null.
   virtual RowSource* rows() { return nullptr; }
   // Brings all rows of all tables up to date.

@@ -40,6 +40,12 @@ std::vector<TableRoute> chooseRoutes(const Workers& workers, std::span<const Par
 
 HybridExchange::HybridExchange(const Workers& workers, const ExchangeSetup& setup)
     : clips_(setup.clipNorm > 0) {
+  if (setup.oneSlicePerBackward) {
+    throw Error(
+        StatusCode::kUnsupported,
+        "hybrid is for the Trainer: a DistributedOptimizer can't tell which slice a table's "
+        "gradients are of; use ps-sync or allreduce");
+  }
   std::vector<Parameter> tables;
   for (const Parameter& parameter : setup.parameters) {
     const bool sparse = std::ranges::find(setup.rowSparse, parameter.name) != setup.rowSparse.end();
@@ -66,13 +72,11 @@ HybridExchange::HybridExchange(const Workers& workers, const ExchangeSetup& setu
     const auto table = std::ranges::find(tables, parameter.name, &Parameter::name);
     const auto number = static_cast<std::size_t>(table - tables.begin());
     if (table != tables.end() && routes[number] == TableRoute::kServers) {
-      homes_.push_back({true, static_cast<int>(served.tables.size())});
       served.tables.push_back(parameter);
       served.orders.push_back(i);
       servedRows.push_back(touched[number]);
       continue;
     }
-    homes_.push_back({false, static_cast<int>(dense.parameters.size())});
     dense.parameters.push_back(parameter);
     denseOrders_.push_back(i);
     if (table == tables.end()) continue;
@@ -98,15 +102,6 @@ void HybridExchange::beginStep(bool stop) {
 void HybridExchange::beginSlice(int slice) {
   dense_->beginSlice(slice);
   tables_->beginSlice(slice);
-}
-
-void HybridExchange::take(int parameter, const torch::Tensor& gradient) {
-  const Home& home = homes_[parameter];
-  if (home.onServers) {
-    tables_->give(home.number, gradient);
-  } else {
-    dense_->take(home.number, gradient);
-  }
 }
 
 void HybridExchange::addBuffer(int buffer, const torch::Tensor& value, bool changed) {

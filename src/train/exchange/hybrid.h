@@ -19,7 +19,6 @@ class HybridExchange final : public Exchange {
 
   void beginStep(bool stop) override;
   void beginSlice(int slice) override;
-  void take(int parameter, const torch::Tensor& gradient) override;
   void addBuffer(int buffer, const torch::Tensor& value, bool changed) override;
   void addNumbers(std::span<const double> numbers) override { dense_->addNumbers(numbers); }
   void endSlice() override;
@@ -38,13 +37,6 @@ class HybridExchange final : public Exchange {
   void leave() override { tables_->leave(); }
 
  private:
-  // Where a parameter is, by its number in the model.
-  struct Home {
-    bool onServers = false;
-    int number = 0;  // There.
-  };
-
-  std::vector<Home> homes_;
   std::vector<int> denseOrders_;  // Numbers in the model of what allreduce sums.
   const bool clips_;
   std::unique_ptr<AllreduceExchange> dense_;

@@ -20,21 +20,19 @@ class LocalSgdExchange final : public Exchange {
  public:
   LocalSgdExchange(const Workers& workers, const ExchangeSetup& setup)
       : workers_(workers),
-        every_(setup.local.every),
+        setup_(setup),
         myself_(groupOfOne(workers)),
         own_({workers.job, *myself_, valueOrThrow(SliceMap::even(workers.slices().size(), 1))},
-             setup),
-        average_(workers, setup.parameters, setup.rowSparse, setup.buffers, setup.local,
-                 setup.metrics) {}
+             setupOfOne(setup)) {
+    // A torch::optim class may move rows that have no gradient: then tables travel whole.
+    if (std::holds_alternative<TorchOptimizer>(setup.optimizer)) setup_.rowSparse.clear();
+  }
 
   void beginStep(bool stop) override {
     stop_ = stop;
     own_.beginStep(stop);
   }
   void beginSlice(int slice) override { own_.beginSlice(slice - workers_.slices().begin); }
-  void take(int parameter, const torch::Tensor& gradient) override {
-    own_.take(parameter, gradient);
-  }
   void addBuffer(int buffer, const torch::Tensor& value, bool changed) override {
     own_.addBuffer(buffer, value, changed);
   }
@@ -43,28 +41,30 @@ class LocalSgdExchange final : public Exchange {
   int missingSlices() const override { return own_.missingSlices(); }
 
   StepResult finish(const StepEnd& end) override {
+    ParameterAverage& average = averager();  // Before the update: it has the common parameters.
     StepResult result = own_.finish(end);
     result.stop = false;  // All workers end at the same average.
     for (std::size_t i = 0; i < own_.sums().size(); ++i) {
       const torch::Tensor& gradient = own_.sums()[i];
       if (!gradient.defined() || !gradient.is_sparse()) continue;
-      average_.touch(static_cast<int>(i), gradient._indices().flatten());
+      average.touch(static_cast<int>(i), gradient._indices().flatten());
     }
-    if (++steps_ < every_ && !end.last) return result;
-    steps_ = 0;
-    result.stop = average_.average(stop_);
+    samples_ += end.samples;
+    allSamples_ += end.batch;
+    ++steps_;
+    if (steps_ >= setup_.local.every || end.last) result.stop = averageNow();
     return result;
   }
 
   void start(std::int64_t step, const SavedState& saved) override {
     if (!saved) return own_.start(step, saved);
     const SharedViews shared(workers_.group, {saved->begin(), saved->end()});
-    own_.start(step, average_.restore(shared.views()));
+    own_.start(step, averager().restore(shared.views()));
   }
 
   NamedTensors leaveEpoch() override {
     NamedTensors state = own_.leaveEpoch();
-    for (auto& momentum : tensorsOf(average_.state())) state.push_back(std::move(momentum));
+    for (auto& momentum : tensorsOf(averager().state())) state.push_back(std::move(momentum));
     return state;
   }
   void enterEpoch(std::int64_t step, std::span<const checkpoint::TensorView> state) override {
@@ -73,20 +73,51 @@ class LocalSgdExchange final : public Exchange {
 
   ExchangeState state(std::int64_t step, const Refusal& refusal) override {
     ExchangeState state = own_.state(step, refusal);
-    for (checkpoint::TensorView& view : average_.state()) state.optimizer.push_back(view);
+    for (checkpoint::TensorView& view : averager().state()) state.optimizer.push_back(view);
     return state;
   }
 
   std::span<const Parameter> updated() const override { return own_.updated(); }
   bool settled() const override { return steps_ == 0; }
+  void settle() override {
+    if (steps_ > 0) averageNow();
+  }
 
  private:
+  // What a worker exchanges with itself is not an exchange to count.
+  static ExchangeSetup setupOfOne(ExchangeSetup setup) {
+    setup.metrics = nullptr;
+    return setup;
+  }
+
+  // Made in the first step, so that a program may set its parameters until then.
+  ParameterAverage& averager() {
+    if (!average_) {
+      average_.emplace(workers_, setup_.parameters, setup_.rowSparse, setup_.buffers, setup_.local,
+                       setup_.metrics);
+    }
+    return *average_;
+  }
+
+  // Workers weigh as much as their samples since the last average, as gradients do.
+  bool averageNow() {
+    const double share = allSamples_ > 0
+                             ? static_cast<double>(samples_) / static_cast<double>(allSamples_) /
+                                   workers_.slices().size()
+                             : 1.0 / workers_.map.slices();
+    steps_ = samples_ = allSamples_ = 0;
+    return averager().average(share, stop_);
+  }
+
   const Workers workers_;
-  const std::int64_t every_;
+  ExchangeSetup setup_;
   const std::unique_ptr<Group> myself_;
   AllreduceExchange own_;
-  ParameterAverage average_;
-  std::int64_t steps_ = 0;  // Since the last average.
+  std::optional<ParameterAverage> average_;
+  // Since the last average: steps, and samples of this worker and of all.
+  std::int64_t steps_ = 0;
+  std::int64_t samples_ = 0;
+  std::int64_t allSamples_ = 0;
   bool stop_ = false;
 };
 

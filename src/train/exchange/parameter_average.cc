@@ -12,8 +12,6 @@
 namespace colla::train {
 namespace {
 
-constexpr std::string_view kMomentum = "/outer_momentum";
-
 // A tensor's rows with these numbers, as a sparse gradient has them.
 torch::Tensor sparseRows(const torch::Tensor& rows, const torch::Tensor& values,
                          const torch::Tensor& like) {
@@ -36,6 +34,7 @@ ParameterAverage::ParameterAverage(const Workers& workers, std::vector<Parameter
     if (options_.outerMomentum != 0) moved.momentum = torch::zeros_like(moved.common);
     moved.parameter = std::move(parameter);
   }
+  for (const Parameter& buffer : buffers_) commonBuffers_.push_back(buffer.tensor.detach().clone());
   Reducer::Options reducing;
   reducing.hooks = false;
   reducing.metrics = metrics;
@@ -64,9 +63,8 @@ void ParameterAverage::touch(int parameter, const torch::Tensor& rows) {
 }
 
 // One slice's share of the way that this worker has gone; undefined for a table that it left alone.
-torch::Tensor ParameterAverage::moveOf(const Moved& moved) const {
+torch::Tensor ParameterAverage::moveOf(const Moved& moved, double share) {
   const torch::Tensor now = moved.parameter.tensor.detach();
-  const double share = 1.0 / workers_.map.slices();
   if (!moved.table) return (now - moved.common) * share;
   if (moved.rows.empty()) return {};
   const torch::Tensor rows = std::get<0>(torch::_unique(torch::cat(moved.rows), /*sorted=*/true));
@@ -74,8 +72,8 @@ torch::Tensor ParameterAverage::moveOf(const Moved& moved) const {
                     now);
 }
 
-void ParameterAverage::addSlice(int slice, std::span<const torch::Tensor> moves, bool stop) {
-  const double share = 1.0 / workers_.map.slices();
+void ParameterAverage::addSlice(int slice, std::span<const torch::Tensor> moves, double share,
+                                bool stop) {
   reducer_->beginSlice(slice);
   int entry = 0;
   for (std::size_t i = 0; i < moved_.size(); ++i, ++entry) {
@@ -85,9 +83,11 @@ void ParameterAverage::addSlice(int slice, std::span<const torch::Tensor> moves,
       reducer_->take(entry, moves[i]);
     }
   }
-  for (const auto& [name, tensor] : buffers_) {
-    reducer_->add(entry++, tensor.is_floating_point() ? tensor.detach() * share : bytesOf(tensor),
-                  /*changed=*/true);
+  // A buffer that no worker has changed keeps its bits: a weighted mean of equal values might not.
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    const torch::Tensor now = buffers_[i].tensor.detach();
+    const bool changed = !torch::equal(bytesOf(now), bytesOf(commonBuffers_[i]));
+    reducer_->add(entry++, now.is_floating_point() ? now * share : bytesOf(now), changed);
   }
   reducer_->add(entry, torch::full({1}, stop ? 1.0 : 0.0), /*changed=*/true);
   reducer_->endSlice();
@@ -120,12 +120,12 @@ void ParameterAverage::moveAll(Moved& moved, const torch::Tensor& mean) const {
   }
 }
 
-bool ParameterAverage::average(bool stop) {
+bool ParameterAverage::average(double share, bool stop) {
   const torch::NoGradGuard noGrad;
   std::vector<torch::Tensor> moves;
-  for (const Moved& moved : moved_) moves.push_back(moveOf(moved));
+  for (const Moved& moved : moved_) moves.push_back(moveOf(moved, share));
   const SliceRange slices = workers_.slices();
-  for (int slice = slices.begin; slice < slices.end; ++slice) addSlice(slice, moves, stop);
+  for (int slice = slices.begin; slice < slices.end; ++slice) addSlice(slice, moves, share, stop);
   reducer_->finish();
   int entry = 0;
   for (Moved& moved : moved_) {
@@ -133,9 +133,11 @@ bool ParameterAverage::average(bool stop) {
     if (mean.defined()) moveAll(moved, mean);
     moved.rows.clear();
   }
-  for (const auto& [name, tensor] : buffers_) {
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    const torch::Tensor& tensor = buffers_[i].tensor;
     const torch::Tensor& mean = reducer_->sum(entry++);
     if (mean.defined()) (tensor.is_floating_point() ? tensor : bytesOf(tensor)).copy_(mean);
+    commonBuffers_[i].copy_(tensor);
   }
   return reducer_->sum(entry).item<float>() > 0;
 }
@@ -144,7 +146,7 @@ std::vector<checkpoint::TensorView> ParameterAverage::state() const {
   std::vector<Parameter> momenta;
   for (const Moved& moved : moved_) {
     if (!moved.momentum.defined()) continue;
-    momenta.push_back({fmt::format("{}{}", moved.parameter.name, kMomentum), moved.momentum});
+    momenta.push_back({fmt::format("{}{}", moved.parameter.name, kOuterMomentum), moved.momentum});
   }
   std::vector<checkpoint::TensorView> views;
   appendViews(views, momenta);
@@ -155,11 +157,11 @@ std::vector<checkpoint::TensorView> ParameterAverage::restore(
     std::span<const checkpoint::TensorView> saved) {
   std::vector<checkpoint::TensorView> rest;
   for (const checkpoint::TensorView& view : saved) {
-    if (!view.name.ends_with(kMomentum)) {
+    if (!view.name.ends_with(kOuterMomentum)) {
       rest.push_back(view);
       continue;
     }
-    const std::string name = view.name.substr(0, view.name.size() - kMomentum.size());
+    const std::string name = view.name.substr(0, view.name.size() - kOuterMomentum.size());
     for (Moved& moved : moved_) {
       if (moved.parameter.name != name || !moved.momentum.defined()) continue;
       const Buffer memory = memoryOf(moved.momentum, view.name);

@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/tensor_view.h"
@@ -26,6 +27,9 @@
 #include "train/exchange/workers.h"
 
 namespace colla::train {
+
+// What the outer optimizer's state is called in a checkpoint, behind a parameter's name.
+inline constexpr std::string_view kOuterMomentum = "/outer_momentum";
 
 class ParameterAverage {
  public:
@@ -38,8 +42,9 @@ class ParameterAverage {
   // This worker has changed these rows of a table since the last average, maybe not for the first
   // time.
   void touch(int parameter, const torch::Tensor& rows);
-  // All workers get the same parameters and buffers. Whether one of them says `stop`.
-  bool average(bool stop);
+  // All workers get the same parameters and buffers. `share` is the weight of each of this worker's
+  // slices; over all slices of all workers shares add up to 1. Whether one of them says `stop`.
+  bool average(double share, bool stop);
 
   // The outer optimizer's state, for a checkpoint: "NAME/outer_momentum". Empty without momentum.
   std::vector<checkpoint::TensorView> state() const;
@@ -56,14 +61,15 @@ class ParameterAverage {
   };
 
   std::vector<Reducer::Entry> entries() const;
-  void addSlice(int slice, std::span<const torch::Tensor> moves, bool stop);
-  torch::Tensor moveOf(const Moved& moved) const;
+  void addSlice(int slice, std::span<const torch::Tensor> moves, double share, bool stop);
+  static torch::Tensor moveOf(const Moved& moved, double share);
   void moveAll(Moved& moved, const torch::Tensor& mean) const;
 
   const Workers workers_;
   const LocalSgdOptions options_;
   std::vector<Moved> moved_;
   const std::vector<Parameter> buffers_;
+  std::vector<torch::Tensor> commonBuffers_;  // As they were after the last average.
   std::optional<Reducer> reducer_;
 };
 

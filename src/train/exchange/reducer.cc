@@ -127,7 +127,11 @@ Reducer::Reducer(const Workers& workers, std::vector<Entry> entries, const Optio
                                                                : -1);
     if (entry.travelsDense) presence_[i] = presence++;
     if (!entry.rowSparse) continue;
-    COLLA_CHECK(options_.op == ReduceOp::kSum);
+    if (options_.op != ReduceOp::kSum) {
+      refuse(entry,
+             "has gradients of rows, which can be summed but not averaged: train it with a "
+             "Trainer, or on servers");
+    }
     if (memory.type() != DataType::kFloat32 || entry.tensor.dim() < 1 || memory.count() == 0) {
       refuse(entry, "can't have gradients of rows: it is not a float32 matrix");
     }

@@ -119,7 +119,15 @@ ServerLink::ServerLink(const Workers& workers, Tensors tensors, const ServerPlan
                  [this](int entry, const torch::Tensor& gradient) { take(entry, gradient); });
 }
 
-ServerLink::~ServerLink() = default;
+// The model outlives the memory that its tensors are in.
+ServerLink::~ServerLink() {
+  const torch::NoGradGuard noGrad;
+  for (const auto* tensors : {&tensors_.parameters, &tensors_.buffers}) {
+    for (const Parameter& moved : *tensors) {
+      torch::Tensor(moved.tensor).set_data(moved.tensor.detach().clone());
+    }
+  }
+}
 
 // The tensor's memory becomes its place in the area.
 void ServerLink::moveIn(const torch::Tensor& tensor, int entry) {

@@ -85,8 +85,6 @@ ServerExchange::ServerExchange(const Workers& workers, const ExchangeSetup& setu
     }
   }
   served.orders.insert(served.orders.end(), tableOrders.begin(), tableOrders.end());
-  numberOf_.resize(setup.parameters.size());
-  for (int number = 0; const int parameter : served.orders) numberOf_[parameter] = number++;
   served.buffers = setup.buffers;
   served.numbers = setup.numbers;
   const ServerPlan plan{.optimizer = optimizerForServers(setup.optimizer),
@@ -103,10 +101,6 @@ ServerExchange::ServerExchange(const Workers& workers, const ExchangeSetup& setu
 void ServerExchange::beginStep(bool stop) {
   stop_ = stop;
   std::ranges::fill(own_, 0.0);
-}
-
-void ServerExchange::take(int parameter, const torch::Tensor& gradient) {
-  link_->give(numberOf_[parameter], gradient);
 }
 
 void ServerExchange::addBuffer(int buffer, const torch::Tensor& value, bool changed) {

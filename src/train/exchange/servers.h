@@ -17,7 +17,6 @@ class ServerExchange final : public Exchange {
 
   void beginStep(bool stop) override;
   void beginSlice(int slice) override { link_->beginSlice(slice); }
-  void take(int parameter, const torch::Tensor& gradient) override;
   void addBuffer(int buffer, const torch::Tensor& value, bool changed) override;
   void addNumbers(std::span<const double> numbers) override;
   void endSlice() override { link_->endSlice(); }
@@ -37,8 +36,7 @@ class ServerExchange final : public Exchange {
   void leave() override { link_->leave(); }
 
  private:
-  const bool together_;        // An update is made of all workers' gradients of a step.
-  std::vector<int> numberOf_;  // By parameter: the link's number.
+  const bool together_;  // An update is made of all workers' gradients of a step.
   std::unique_ptr<ServerLink> link_;
   bool stop_ = false;
   std::vector<double> own_;  // This worker's numbers of the step.
