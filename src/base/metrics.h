@@ -1,7 +1,7 @@
 // Counters, gauges and histograms: how much a process has moved, waited and saved so far.
 //
-//   metrics::Counter sent(metrics::kSentBytes, {"tcp", "host-b"});   // Once, by the object that
-//   counts. sent.add(bytes);                                                 // For every event.
+//   metrics::Counter sent(metrics::family("colla_sent_bytes_total"), {"tcp", "host-b"});  // Once.
+//   sent.add(bytes);                                                                      // Often.
 //
 // Each handle owns a cell of its own, so add() is a plain load and store that no other thread
 // contends for. The registry adds up the cells with the same labels when somebody reads it. What a
