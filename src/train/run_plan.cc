@@ -170,6 +170,37 @@ Status checkStrategy(Strategy strategy, const ServerOptions& servers,
 
 std::string checkpointsOf(const std::string& directory) { return directory + "/checkpoints"; }
 
+// Multiplies the learning rate by the number of slices if --scale-lr is set.
+Optimizer optimizerOf(const Task& task, const RunPlan& plan) {
+  Optimizer optimizer = task.optimizer;
+  auto* options = std::get_if<OptimizerOptions>(&optimizer);
+  if (plan.options.scaleRate && options != nullptr) {
+    setLearningRate(*options, scaleLearningRate(learningRate(*options), plan.slices));
+  }
+  return optimizer;
+}
+
+double clipNormOf(const Task& task, const RunPlan& plan) {
+  return plan.options.clipNorm.value_or(task.clipNorm);
+}
+
+Schedule scheduleOf(const Task& task, const RunPlan& plan) {
+  Schedule schedule = plan.options.schedule.value_or(task.schedule);
+  schedule.warmup = plan.options.warmup.value_or(schedule.warmup);
+  return schedule;
+}
+
+std::string optimizerText(const Task& task, const RunPlan& plan) {
+  const Optimizer optimizer = optimizerOf(task, plan);
+  const auto* options = std::get_if<OptimizerOptions>(&optimizer);
+  std::string text =
+      options != nullptr ? toString(*options) : std::get<TorchOptimizer>(optimizer).text;
+  if (clipNormOf(task, plan) > 0) text += fmt::format(", clip-norm {}", clipNormOf(task, plan));
+  const Schedule schedule = scheduleOf(task, plan);
+  if (schedule != Schedule()) text += fmt::format(", lr-schedule {}", toString(schedule));
+  return text;
+}
+
 Result<RunPlan> makePlan(const TrainOptions& options, const job::Place& place, const Task& task,
                          Purpose purpose) {
   COLLA_TRY(checkNumbers(options));

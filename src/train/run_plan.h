@@ -40,6 +40,13 @@ Status checkStrategy(Strategy strategy, const ServerOptions& servers, const Loca
 // Where a run directory keeps its checkpoints.
 std::string checkpointsOf(const std::string& directory);
 
+// What a task is trained with, under this plan.
+Optimizer optimizerOf(const Task& task, const RunPlan& plan);
+double clipNormOf(const Task& task, const RunPlan& plan);
+Schedule scheduleOf(const Task& task, const RunPlan& plan);
+// All of it in words: how gradients change parameters.
+std::string optimizerText(const Task& task, const RunPlan& plan);
+
 enum class Purpose { kTrain, kEvaluate };
 
 // The plan of the process at `place`, and of the front before it starts any. kInvalidArgument, with

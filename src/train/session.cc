@@ -36,28 +36,8 @@ std::string notSaved(std::int64_t step) { return fmt::format("step {} is not sav
 // How many sections a training by steps has, unless --eval-every says when one ends.
 constexpr std::int64_t kSections = 10;
 
-// Multiplies the learning rate by the number of slices if --scale-lr is set.
-Optimizer scaled(Optimizer optimizer, const RunPlan& plan) {
-  auto* options = std::get_if<OptimizerOptions>(&optimizer);
-  if (plan.options.scaleRate && options != nullptr) {
-    setLearningRate(*options, scaleLearningRate(learningRate(*options), plan.slices));
-  }
-  return optimizer;
-}
-
-double clipNormOf(const Task& task, const RunPlan& plan) {
-  return plan.options.clipNorm.value_or(task.clipNorm);
-}
-
-Schedule scheduleOf(const Task& task, const RunPlan& plan) {
-  Schedule schedule = plan.options.schedule.value_or(task.schedule);
-  schedule.warmup = plan.options.warmup.value_or(schedule.warmup);
-  return schedule;
-}
-
 // The saved state of the optimizer, without that of an outer one under a strategy that has none.
-std::vector<checkpoint::TensorView> optimizerOf(const checkpoint::Loaded& loaded,
-                                                Strategy strategy) {
+std::vector<checkpoint::TensorView> stateFor(Strategy strategy, const checkpoint::Loaded& loaded) {
   std::vector<checkpoint::TensorView> kept;
   for (const checkpoint::TensorView& view : loaded.optimizer()) {
     if (strategy == Strategy::kLocalSgd || !view.name.ends_with(kOuterMomentum)) {
@@ -69,18 +49,6 @@ std::vector<checkpoint::TensorView> optimizerOf(const checkpoint::Loaded& loaded
               toString(strategy));
   }
   return kept;
-}
-
-// All that says how gradients change parameters.
-std::string optimizerText(const Task& task, const RunPlan& plan) {
-  const Optimizer optimizer = scaled(task.optimizer, plan);
-  const auto* options = std::get_if<OptimizerOptions>(&optimizer);
-  std::string text =
-      options != nullptr ? toString(*options) : std::get<TorchOptimizer>(optimizer).text;
-  if (clipNormOf(task, plan) > 0) text += fmt::format(", clip-norm {}", clipNormOf(task, plan));
-  const Schedule schedule = scheduleOf(task, plan);
-  if (schedule != Schedule()) text += fmt::format(", lr-schedule {}", toString(schedule));
-  return text;
 }
 
 }  // namespace
@@ -153,7 +121,7 @@ void Session::makeExchange() {
   if (!plan_.options.sparseAsDense) setup.rowSparse = replica_->model().rowSparse();
   setup.buffers = replica_->buffers();
   setup.numbers = replica_->numbers();
-  setup.optimizer = scaled(task_.optimizer, plan_);
+  setup.optimizer = optimizerOf(task_, plan_);
   setup.clipNorm = clipNormOf(task_, plan_);
   setup.policy = plan_.policy;
   if (setup.policy) setup.policy->workers = workers_->size();
@@ -187,7 +155,7 @@ void Session::start(const std::optional<checkpoint::Loaded>& loaded) {
   }
   replica_->watchBuffers();
   std::vector<checkpoint::TensorView> kept;
-  if (loaded) kept = optimizerOf(*loaded, plan_.strategy);
+  if (loaded) kept = stateFor(plan_.strategy, *loaded);
   Exchange::SavedState optimizer;
   if (plan_.resumeStep) optimizer = kept;
   try {
@@ -413,88 +381,6 @@ void Session::begin() {
   savedAt_ = SteadyClock::now();
   feed_.emplace(makeFeed(plan_.pace.updatePerBatch ? first_ : first_ / workers_->size()));
   begin_ = SteadyClock::now();
-}
-
-// Whether the training goes on with different workers, of which this one may not be one until the
-// run is over.
-bool Session::epochEnds() {
-  if (!nextEpoch_ || askedAt_ == step_ || !exchange_->settled()) return false;
-  askedAt_ = step_;
-  const auto next = nextEpoch_(step_);
-  if (next) changeEpoch(*next);
-  return next.has_value();
-}
-
-// The one call that replaces the epoch. What workers hold moves with them: the model in their own
-// memory, the optimizer's state as copies of which worker 0's counts, what servers hold on the
-// servers.
-void Session::changeEpoch(const EpochPlan& plan) {
-  if (!plan_.pace.updatePerBatch || plan_.options.servers.requeueDropped) {
-    throw Error(
-        StatusCode::kUnsupported,
-        "workers that do not go from batch to batch together can't be exchanged for others");
-  }
-  leaveEpoch(plan);
-  throwIfError(job_.replaceEpoch(plan));
-  enterEpoch();
-}
-
-// A worker that will not record any more closes its files before another one opens them.
-void Session::leaveEpoch(const EpochPlan& next) {
-  if (saver_) throwIfError(saver_->finish());  // It may still read what servers hold.
-  replica_->ownTensors();
-  optimizer_ = exchange_->leaveEpoch();
-  exchange_.reset();
-  if (!recorder_ || next.workers[static_cast<std::size_t>(next.recorder)] == job_.rank()) return;
-  saver_.reset();
-  recorder_->flush();
-  recorder_.reset();
-}
-
-// A worker that the epoch has no use for waits here until a later one has.
-void Session::enterEpoch() {
-  workers_.reset();
-  for (epoch_ = job_.epoch(); !epoch_.takesPart(); epoch_ = job_.epoch()) {
-    constexpr std::chrono::hours kUntilAllHaveEnded{24};
-    throwIfError(job_.replaceEpoch(std::nullopt, kUntilAllHaveEnded));
-  }
-  workers_.emplace(Workers::of(job_, epoch_));
-  shareProgress();
-  broadcastModel(workers_->group, *replica_);
-  makeExchange();
-  exchange_->enterEpoch(step_, viewsOf(optimizer_));
-  optimizer_.clear();
-  feed_.emplace(makeFeed(step_));
-  inSection_ = false;
-  if (!records() || recorder_) return;
-  plan_.resumeStep = step_;  // The new recorder goes on with the files of the old one.
-  startRecords(ownDirectory());
-}
-
-// Worker 0 was in the epoch before: what it knows of the run becomes everybody's.
-void Session::shareProgress() {
-  std::vector<std::int64_t> known = {step_, first_, saved_, summary_.samples,
-                                     summary_.interrupted ? 1 : 0};
-  throwIfError(broadcast(workers_->group, known, 0));
-  step_ = askedAt_ = known[0];
-  first_ = known[1];
-  saved_ = known[2];
-  summary_.samples = known[3];
-  summary_.interrupted = known[4] != 0;
-}
-
-// Workers that are idle when the training ends take part in its end, with the present ones first.
-void Session::gatherIdleWorkers() {
-  if (epoch_.workers() == job_.size()) return;
-  EpochPlan everybody;
-  everybody.workers.assign(epoch_.processes().begin(), epoch_.processes().end());
-  everybody.recorder = epoch_.recorder();
-  for (int worker = 0; worker < job_.size(); ++worker) {
-    if (std::ranges::find(everybody.workers, worker) == everybody.workers.end()) {
-      everybody.workers.push_back(worker);
-    }
-  }
-  changeEpoch(everybody);
 }
 
 void Session::endEmptyRun() {
