@@ -67,7 +67,7 @@ class LocalOptimizer(_Distributed):
         names = [self._parameter_names[param] for param in params]
         tables = [names[i] for i in self._sparse]
         return _torch.ParameterAverage(
-            _world.job(), names, params, tables, self._local.outer_lr, self._local.outer_momentum
+            _world.current().job, names, params, tables, self._local.outer_lr, self._local.outer_momentum
         )
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
