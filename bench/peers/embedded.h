@@ -1,5 +1,5 @@
-// The files of this folder, carried in the program: an installed `colla` needs no source tree to run
-// the benchmark. CMake makes the definitions.
+// The files of this folder, carried in the program: an installed `colla` needs no source tree to
+// run the benchmark. CMake makes the definitions.
 #pragma once
 
 #include <span>

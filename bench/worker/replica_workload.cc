@@ -154,7 +154,7 @@ Status ReplicaWorkload::prepare(const std::string& what) {
 }
 
 std::unique_ptr<ReplicaWorkload::Training> ReplicaWorkload::begin(std::int64_t batch, int slices,
-                                                                int slice) {
+                                                                  int slice) {
   return std::make_unique<Training>(job_, model_, optimizer_, weights_, policy_, data_, batch,
                                     slices, slice);
 }

@@ -6,8 +6,8 @@
 
 namespace colla::job {
 
-// "x86_64 amd sse4.2 avx avx2 fma avx512f": the architecture, who made it, and the vector extensions
-// it has.
+// "x86_64 amd sse4.2 avx avx2 fma avx512f": the architecture, who made it, and the vector
+// extensions it has.
 std::string cpuFeatures();
 
 // CPUs that this process may run on.
