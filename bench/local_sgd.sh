@@ -46,7 +46,7 @@ train() {
       COLLA_SECRET_FILE="$work/secret" COLLA_THREADS=1 \
       TORCHELASTIC_RUN_ID="local-$$-$steps-$*" \
       ip netns exec "${names[$rank]}" "$colla" train mlp --hidden 1500 --data synthetic:mnist:12800 \
-      --batch 100 --steps "$steps" --eval-every "$steps" --quiet --json "$work/json$rank" "$@" \
+      --batch 100 --lr 0.02 --steps "$steps" --eval-every "$steps" --quiet --json "$work/json$rank" "$@" \
       >"$work/out$rank" 2>&1 &
     processes+=($!)
   done
