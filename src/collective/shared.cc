@@ -29,12 +29,6 @@ namespace {
 
 using transport::Place;
 
-std::size_t mostLeavesOf(const SumTree& tree, int ranks) {
-  int most = 0;
-  for (int rank = 0; rank < ranks; ++rank) most = std::max(most, tree.leavesOf(rank));
-  return static_cast<std::size_t>(most);
-}
-
 // In a post every part starts on a cache line.
 std::size_t roomFor(std::size_t leaves, std::size_t bytes) {
   return (leaves * bytes + kLine - 1) / kLine * kLine;
@@ -80,7 +74,7 @@ class PostedAllreduces {
 
  private:
   static std::size_t roomOf(const Reduction& reduction) {
-    return roomFor(mostLeavesOf(reduction.tree, reduction.turn.group.size()),
+    return roomFor(static_cast<std::size_t>(reduction.tree.mostLeaves()),
                    reduction.result.bytes().size());
   }
 
@@ -101,7 +95,7 @@ class SharedAllreduce {
         ranks_(reduction.turn.group.size()),
         elementSize_(sizeOf(reduction.result.type())),
         bytes_(reduction.result.bytes().size()),
-        mostLeaves_(mostLeavesOf(reduction.tree, ranks_)),
+        mostLeaves_(static_cast<std::size_t>(reduction.tree.mostLeaves())),
         leaves_(reduction.tree.leaves()) {}
 
   // `posted` travel in the same meeting.
@@ -245,7 +239,7 @@ class SharedAllreduce {
 }  // namespace
 
 bool fitsPosts(const SumTree& tree, std::span<const std::size_t> bytes) {
-  const std::size_t most = mostLeavesOf(tree, tree.ranks());
+  const auto most = static_cast<std::size_t>(tree.mostLeaves());
   std::size_t room = 0;
   for (const std::size_t each : bytes) room += roomFor(most, each);
   return room <= Board::kSmall;

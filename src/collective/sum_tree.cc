@@ -1,5 +1,6 @@
 #include "collective/sum_tree.h"
 
+#include <algorithm>
 #include <bit>
 #include <numeric>
 
@@ -61,6 +62,9 @@ SumTree SumTree::of(const SliceMap& map) {
   std::partial_sum(tree.firstLeaf_.begin(), tree.firstLeaf_.end(), tree.firstLeaf_.begin());
   tree.complete_ = tree.leaves() == map.workers() && builder.deepest == builder.shallowest &&
                    std::has_single_bit(static_cast<unsigned>(map.workers()));
+  for (int worker = 0; worker < map.workers(); ++worker) {
+    tree.mostLeaves_ = std::max(tree.mostLeaves_, tree.leavesOf(worker));
+  }
   return tree;
 }
 

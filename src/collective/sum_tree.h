@@ -36,6 +36,9 @@ class SumTree {
   int firstLeaf(int rank) const { return firstLeaf_[rank]; }
   int leavesOf(int rank) const { return firstLeaf_[rank + 1] - firstLeaf_[rank]; }
 
+  // The most that a rank brings.
+  int mostLeaves() const { return mostLeaves_; }
+
   // Children before parents; the root is last.
   std::span<const Node> nodes() const { return nodes_; }
   // Each rank brings one leaf, their number is a power of two, and the tree is complete: then
@@ -47,6 +50,7 @@ class SumTree {
   std::vector<Node> nodes_;
   std::vector<int> firstLeaf_;
   int slices_ = 0;
+  int mostLeaves_ = 0;
   std::uint32_t layout_ = 0;
   bool complete_ = false;
 };
