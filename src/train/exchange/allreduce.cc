@@ -25,13 +25,7 @@ std::vector<Reducer::Entry> entriesOf(const ExchangeSetup& setup) {
     const bool dense = std::ranges::find(setup.travelDense, name) != setup.travelDense.end();
     entries.push_back({name, tensor, Reducer::Kind::kGradient, sparse, sparse && dense});
   }
-  for (const auto& [name, tensor] : setup.buffers) {
-    if (tensor.is_floating_point()) {
-      entries.push_back({name, tensor, Reducer::Kind::kSum});
-    } else {
-      entries.push_back({name, bytesOf(tensor), Reducer::Kind::kFirst});
-    }
-  }
+  for (const Parameter& buffer : setup.buffers) entries.push_back(Reducer::entryOf(buffer));
   if (setup.numbers > 0) {
     const auto count = static_cast<std::int64_t>(setup.numbers + 1);
     entries.push_back({"numbers", torch::zeros({count}, torch::kFloat64), Reducer::Kind::kSum});
@@ -65,7 +59,7 @@ AllreduceExchange::AllreduceExchange(const Workers& workers, const ExchangeSetup
       sums_(setup.parameters.size()) {}
 
 void AllreduceExchange::addBuffer(int buffer, const torch::Tensor& value, bool changed) {
-  reducer_.add(firstBuffer_ + buffer, value.is_floating_point() ? value : bytesOf(value), changed);
+  reducer_.add(firstBuffer_ + buffer, summable(value), changed);
 }
 
 void AllreduceExchange::addNumbers(std::span<const double> numbers) {
@@ -100,7 +94,7 @@ void AllreduceExchange::finishBuffers() {
     const torch::Tensor& sum = reducer_.sum(firstBuffer_ + static_cast<int>(i));
     const torch::Tensor& tensor = buffers_[i].tensor;
     if (!sum.defined()) continue;
-    (tensor.is_floating_point() ? tensor : bytesOf(tensor)).copy_(sum);
+    summable(tensor).copy_(sum);
   }
 }
 

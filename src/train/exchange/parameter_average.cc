@@ -47,13 +47,7 @@ std::vector<Reducer::Entry> ParameterAverage::entries() const {
     const auto kind = moved.table ? Reducer::Kind::kGradient : Reducer::Kind::kSum;
     entries.push_back({moved.parameter.name, moved.common, kind, /*rowSparse=*/moved.table});
   }
-  for (const auto& [name, tensor] : buffers_) {
-    if (tensor.is_floating_point()) {
-      entries.push_back({name, tensor, Reducer::Kind::kSum});
-    } else {
-      entries.push_back({name, bytesOf(tensor), Reducer::Kind::kFirst});
-    }
-  }
+  for (const Parameter& buffer : buffers_) entries.push_back(Reducer::entryOf(buffer));
   entries.push_back({"stop", torch::zeros({1}), Reducer::Kind::kSum});
   return entries;
 }
@@ -136,7 +130,7 @@ bool ParameterAverage::average(double share, bool stop) {
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const torch::Tensor& tensor = buffers_[i].tensor;
     const torch::Tensor& mean = reducer_->sum(entry++);
-    if (mean.defined()) (tensor.is_floating_point() ? tensor : bytesOf(tensor)).copy_(mean);
+    if (mean.defined()) summable(tensor).copy_(mean);
     commonBuffers_[i].copy_(tensor);
   }
   return reducer_->sum(entry).item<float>() > 0;

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "colla/error.h"
 #include "train/exchange/row_gradient.h"
+#include "train/exchange/tensor_views.h"
 #include "train/tensors.h"
 
 namespace colla::train {
@@ -106,6 +107,11 @@ struct Reducer::SharedBucket {
   bool ready = false;            // All slices are in.
   std::optional<Handle> handle;
 };
+
+Reducer::Entry Reducer::entryOf(const Parameter& buffer) {
+  return {buffer.name, summable(buffer.tensor),
+          buffer.tensor.is_floating_point() ? Kind::kSum : Kind::kFirst};
+}
 
 Reducer::Reducer(const Workers& workers, std::vector<Entry> entries, const Options& options)
     : workers_(workers),

@@ -32,6 +32,7 @@
 #include "collective/partial_sums.h"
 #include "train/exchange/bucket_plan.h"
 #include "train/exchange/gradient_hooks.h"
+#include "train/exchange/parameter.h"
 #include "train/exchange/row_sums.h"
 #include "train/exchange/workers.h"
 #include "train/metrics.h"
@@ -53,6 +54,9 @@ class Reducer {
     bool rowSparse = false;     // The gradient is sparse, of float32, and so is its sum.
     bool travelsDense = false;  // It travels as a whole matrix all the same.
   };
+
+  // The entry of a buffer: summed if it is floating point, otherwise slice 0's bytes.
+  static Entry entryOf(const Parameter& buffer);
 
   struct Options {
     ReduceOp op = ReduceOp::kSum;  // Or kAverage, over all slices.

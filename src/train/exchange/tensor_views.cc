@@ -11,6 +11,10 @@ torch::Tensor bytesOf(const torch::Tensor& tensor) {
       torch::kByte);
 }
 
+torch::Tensor summable(const torch::Tensor& buffer) {
+  return buffer.is_floating_point() ? buffer : bytesOf(buffer);
+}
+
 void appendViews(std::vector<checkpoint::TensorView>& views, std::span<const Parameter> tensors) {
   for (const Parameter& tensor : tensors) {
     const Buffer memory = memoryOf(tensor.tensor, tensor.name);
