@@ -1,6 +1,6 @@
-# `cmake --install`: the public headers, the libraries behind them and a package config, so that
-# find_package(colla) gives the target colla::colla, and with COMPONENTS train also colla::train. (The
-# commands are installed by src/cli.)
+# `./colla install` and `cmake --install`: the public headers, the libraries behind them and a package
+# config, so that find_package(colla) gives the target colla::colla, and with COMPONENTS train also
+# colla::train. (The commands are installed by src/cli and bench.)
 include(CMakePackageConfigHelpers)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/colla)
 
@@ -40,7 +40,18 @@ if(COLLA_TORCH)
   install(TARGETS colla_train colla_torch EXPORT collaTrain
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT collaTrain NAMESPACE colla:: FILE collaTrainTargets.cmake DESTINATION ${package})
+  list(APPEND libraries colla_train)
+  set(programs colla_cli_train)
+  if(COLLA_BENCH)
+    list(APPEND programs colla_bench_train)
+  endif()
 endif()
+# Builds all that is installed, and nothing else.
+add_custom_target(colla_package)
+foreach(target IN LISTS libraries programs ITEMS colla_cli)
+  add_dependencies(colla_package ${target})
+  set_property(TARGET colla_package APPEND PROPERTY COLLA_FILES $<TARGET_FILE:${target}>)
+endforeach()
 configure_package_config_file(cmake/collaConfig.cmake.in ${PROJECT_BINARY_DIR}/collaConfig.cmake
   INSTALL_DESTINATION ${package} NO_SET_AND_CHECK_MACRO)
 # Before 1.0 a minor version may change the interface.

@@ -4,6 +4,7 @@
    anonymous namespace: which files meet changes whenever a file is added or removed.
 2. A mutex is a colla::Mutex and says what it guards, so that clang's -Wthread-safety can check it: its name
    stands in a COLLA_GUARDED_BY, COLLA_REQUIRES or COLLA_EXCLUDES of the same file.
+3. A file has at most 500 lines, a public header at most 200.
 
 Prints one line for each finding and ends with 1 if there are any.
 """
@@ -158,8 +159,18 @@ def bare_mutexes(root):
     return found
 
 
+def long_files(root):
+    found = []
+    for folder, most in ("bench", 500), ("examples", 500), ("include", 200), ("src", 500), ("tests", 500):
+        for file in sorted([*root.glob(f"{folder}/**/*.h"), *root.glob(f"{folder}/**/*.cc")]):
+            lines = file.read_text().count("\n")
+            if lines > most:
+                found.append(f"{file.relative_to(root)}: {lines} lines, {most} at most")
+    return found
+
+
 def main(root):
-    found = collisions(root) + bare_mutexes(root)
+    found = collisions(root) + bare_mutexes(root) + long_files(root)
     for line in found:
         print(line)
     return 1 if found else 0

@@ -1,13 +1,15 @@
-# What ./colla and ./test share: make the machine ready, then build. Sourced, never run.
+# What ./colla and ./test share: make the machine ready, build, install. Sourced, never run.
 #
 # A step that has been done leaves a stamp that says what it was done for, written last, so an
 # interrupted set-up goes on where it stopped and a finished one costs a few file checks. Progress
-# goes to standard error, everything that the tools say to build/setup.log.
+# goes to standard error, everything that the tools say to build/setup.log. A step that takes long
+# says every `heartbeat` seconds what it does.
 
 root=$(dirname "$(dirname "$(realpath "${BASH_SOURCE[0]}")")")
 log=$root/build/setup.log
 stamps=$root/build/.setup
 venv=$root/.venv
+heartbeat=30
 
 say() { printf 'colla: %s\n' "$*" >&2; }
 
@@ -22,7 +24,37 @@ step() {
   shift
   say "$what"
   printf '\n== %s: %s\n' "$what" "$*" >>"$log"
-  "$@" >>"$log" 2>&1 9>&- || failed "$what"
+  patiently "${what%%:*}" "$@" || failed "$what"
+}
+
+# patiently "what it does" COMMAND…: runs COMMAND, whose output goes to the log, with a heartbeat.
+patiently() {
+  local status=0
+  startHeartbeat "$1"
+  "${@:2}" >>"$log" 2>&1 8>&- 9>&- || status=$?
+  stopHeartbeat
+  return "$status"
+}
+
+# Until stopHeartbeat, or the end of this script, says every `heartbeat` seconds what goes on, for how
+# long, and the last line of the log.
+startHeartbeat() {
+  exec 8> >(beat "$1" 9>&- >&2)
+  heart=$!
+}
+stopHeartbeat() {
+  exec 8>&-
+  [[ -z ${heart:-} ]] || wait "$heart"
+  heart=
+}
+beat() {
+  local began=$SECONDS status
+  while :; do
+    status=0
+    read -r -t "$heartbeat" || status=$?  # Nobody writes: this waits, or comes to the end.
+    ((status > 128)) || return 0
+    say "$1, for $((SECONDS - began)) s: $(tail -n 1 "$log" | cut -c 1-100)"
+  done
 }
 
 # What the step said when it failed (ninja marks the place; otherwise its last lines), then where to
@@ -38,7 +70,7 @@ failed() {
   die "$1 failed; all of its output is in ${log}"
 }
 
-# setUp build|test: packages and .venv. Holds a lock until unlock, so that several calls at once
+# setUp build|test|all: packages and .venv. Holds a lock until unlock, so that several calls at once
 # wait for each other.
 setUp() {
   { mkdir -p "$stamps" 2>/dev/null && [[ -w $stamps ]]; } ||
@@ -46,7 +78,7 @@ setUp() {
   exec 9>>"$stamps/lock"
   if ! flock -n 9; then
     say "waiting for another set-up in $root"
-    flock 9
+    until flock -w "$heartbeat" 9; do say "still waiting for another set-up in $root"; done
   fi
   : >"$log"
   installPackages "$1"
@@ -55,9 +87,9 @@ setUp() {
 
 unlock() { exec 9>&-; }
 
-# Names of the packages for build|test, one per line.
+# Names of the packages for build|test|all, one per line.
 packagesFor() {
-  awk -v want="$1" '$1 == "build" || (want == "test" && $1 == "test") { print $2 }' \
+  awk -v want="$1" '$1 == "build" || ($1 == "test" && want != "build") || $1 == want { print $2 }' \
     "$root/scripts/packages.txt"
 }
 
@@ -97,9 +129,9 @@ aptInstall() {
   printf '\n== %s\n' "${install[*]}" >>"$log"
   # Package lists may be missing or old; a source of somebody else's that does not answer now is
   # no reason to stop.
-  if ! "${install[@]}" >>"$log" 2>&1 9>&-; then
-    "${sudo[@]}" apt-get update >>"$log" 2>&1 9>&- || true
-    "${install[@]}" >>"$log" 2>&1 9>&- || failed "apt-get install"
+  if ! patiently "installing with apt" "${install[@]}"; then
+    patiently "updating apt's lists" "${sudo[@]}" apt-get update || true
+    patiently "installing with apt" "${install[@]}" || failed "apt-get install"
   fi
 }
 
@@ -176,24 +208,48 @@ build() {
   local -x CCACHE_SLOPPINESS=pch_defines,time_macros,locale
   # It wants a home, which service users do not have.
   [[ -w ${HOME:-/nonexistent} ]] || local -x CCACHE_DIR=${CCACHE_DIR:-$root/.cache/ccache}
+  local what="building ${directory#"$root/"}"
   printf '\n== ninja %s in %s\n' "$target" "$directory" >>"$log"
-  ninja -C "$directory" "$target" 2>&1 9>&- | showProgress "${directory#"$root/"}" ||
-    failed "building ${directory#"$root/"}"
+  [[ -t 2 ]] || startHeartbeat "$what"
+  ninja -C "$directory" "$target" 2>&1 8>&- 9>&- | showProgress "$what" 8>&- || failed "$what"
+  stopHeartbeat
 }
 
 # Copies ninja's output to the log and says how far it is: on a terminal in one line that changes,
-# elsewhere once. Says nothing when there was nothing to do.
+# elsewhere once, and then with the heartbeat. Says nothing when there was nothing to do.
 showProgress() {
   local line said=
   while IFS= read -r line; do
     printf '%s\n' "$line" >>"$log"
     [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]] || continue
     if [[ -t 2 ]]; then
-      printf '\r\033[Kcolla: building %s, %s of %s' "$1" "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" >&2
+      printf '\r\033[Kcolla: %s, %s of %s' "$1" "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" >&2
     elif [[ -z $said ]]; then
-      say "building $1"
+      say "$1"
     fi
     said=yes
   done
   if [[ -n $said && -t 2 ]]; then printf '\r\033[K' >&2; fi
+}
+
+# install --prefix DIR: builds what the package needs, without tests, and installs all of it.
+install() {
+  local prefix=
+  case $#:${1:-} in
+    1:-h | 1:--help)
+      echo "./colla install --prefix DIR    builds Colla's package, without tests, and installs it in DIR"
+      return
+      ;;
+    1:--prefix=?*) prefix=${1#*=} ;;
+    2:--prefix) prefix=$2 ;;
+  esac
+  [[ -n $prefix ]] || die "give the folder to install in: ./colla install --prefix DIR" 2
+  prefix=$(realpath -m -- "$prefix")
+  { mkdir -p "$prefix" 2>/dev/null && [[ -w $prefix ]]; } ||
+    die "cannot write to $prefix; install in a folder of your own, or as root"
+  setUp build
+  build build colla_package
+  step "installing in $prefix" cmake --install "$root/build" --prefix "$prefix"
+  unlock
+  say "installed; programs find it with -DCMAKE_PREFIX_PATH=$prefix"
 }

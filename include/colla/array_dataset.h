@@ -36,6 +36,7 @@ class ArrayDataset : public Dataset {
   std::int64_t classes() const override { return classes_; }
   std::int64_t symbols() const override { return symbols_; }
   bool inMemory() const override { return true; }
+  std::vector<Array> held() const override;
   Result<Batch> read(std::span<const std::int64_t> indices, Random& random) const override;
   std::string describe() const override;
 

@@ -2,8 +2,10 @@
 //
 //   int main(int argc, char** argv) {
 //     const colla::Status place = colla::takeClusterFlags(argc, argv);
-//     if (!place.ok()) …
-//     auto job = colla::Job::init();
+//     if (!place.ok()) return 2;
+//     const auto job = colla::Job::init();
+//     return job.ok() ? 0 : 1;
+//   }
 //
 //   ./program --ps_hosts a:2222 --worker_hosts a:2223,b:2222 --job_name worker --task_index 1
 //

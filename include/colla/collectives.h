@@ -10,7 +10,8 @@
 // yet may still write into a Bucket: do not use it again in this job.
 //
 // The asynchronous form of each is Group::async:
-//   Handle handle = group.async([&](Group& g) { return allreduce(g, bucket.as<float>()); });
+//   colla::Handle handle =
+//       group.async([&](colla::Group& g) { return colla::allreduce(g, bucket.as<float>()); });
 #pragma once
 
 #include <chrono>
@@ -32,7 +33,16 @@ enum class ReduceOp : std::uint8_t { kSum, kAverage, kMin, kMax, kProduct };
 
 // How an allreduce is done. All but kRing add in the canonical order; kRing is there to compare
 // with, says so in the log, and is never chosen by itself.
-enum class Algorithm : std::uint8_t { kAuto, kShared, kFlat, kDirect, kHalving, kTree, kRing };
+enum class Algorithm : std::uint8_t {
+  kAuto,
+  kShared,
+  kFlat,
+  kDirect,
+  kHalving,
+  kTree,
+  kRing,
+  kLevels
+};
 
 std::string_view toString(ReduceOp op);
 std::string_view toString(Algorithm algorithm);
@@ -65,7 +75,8 @@ Status broadcast(Group& group, Buffer data, int root, const CollectiveOptions& o
 Status allreduce(Group& group, Buffer data, const AllreduceOptions& options = {});
 
 // Reduces what the slices of `map` brought: `partials` holds this rank's partial sums, one for
-// each of map.subtrees(rank), and may include `result`'s own memory.
+// each of map.subtrees(rank), and may include `result`'s own memory. 16-bit floats are taken only
+// where each partial sum is of one slice: 16 bits can't hold the sum of several exactly enough.
 Status allreduce(Group& group, const SliceMap& map, std::span<const ConstBuffer> partials,
                  Buffer result, const AllreduceOptions& options = {});
 

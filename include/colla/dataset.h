@@ -49,9 +49,15 @@ class Dataset {
   // Reading costs no more than copying memory: reading ahead in threads would only cost time.
   virtual bool inMemory() const { return false; }
 
+  // Arrays that it holds and that nobody writes to any more, such as all of its samples. Where the
+  // workers of a host have the same bytes in large ones (Array::allocate() of 32 MiB or more), they
+  // keep them once; the arrays stay where they are.
+  virtual std::vector<Array> held() const { return {}; }
+
   // The samples with these numbers, in this order; none is fine too, and gives arrays without rows.
   // Whatever is random (a crop, a flip) comes from `random`, and from nothing else. An error names
-  // the file and the record.
+  // the file and the record. The Trainer compares each batch with fields(), and ends where a field,
+  // a row, a shape or a type differs.
   virtual Result<Batch> read(std::span<const std::int64_t> indices, Random& random) const = 0;
 
   // One line: what it is, how many samples, the shape and type of each field.

@@ -4,9 +4,10 @@
 //   auto net = std::make_shared<Net>();
 //   colla::broadcastParameters(*job, *net);
 //   colla::DistributedOptimizer optimizer(*job, *net, colla::OptimizerOptions(colla::Adam{}));
-//   for (…) {
+//   for (int step = 0; step < 100; ++step) {
 //     optimizer.zeroGrad();
-//     loss(net->forward(input), target).backward();  // This worker's part of the batch.
+//     // This worker's part of the batch.
+//     torch::nn::functional::cross_entropy(net->forward(input), target).backward();
 //     optimizer.step();
 //   }
 //
@@ -40,6 +41,9 @@ struct DistributedOptions {
   LocalSgdOptions localSgd = {};
   // Names of parameters whose gradients are sparse: tables, for strategies with servers.
   std::vector<std::string> rowSparse = {};
+  // Parameters that are trained differently; those of a frozen group need no gradients from then
+  // on.
+  std::vector<ParameterGroup> groups = {};
 };
 
 class DistributedOptimizer {
@@ -73,7 +77,7 @@ class DistributedOptimizer {
 void broadcastParameters(Job& job, torch::nn::Module& module);
 
 // The same for the state of a torch::optim class that a program steps itself. `module` is what the
-// optimizer's parameters belong to, in the order of its parameters().
+// optimizer's parameters belong to.
 void broadcastOptimizerState(Job& job, torch::optim::Optimizer& optimizer,
                              const torch::nn::Module& module);
 

@@ -2,7 +2,7 @@
 // everything else.
 //
 //   auto job = colla::Job::init();
-//   if (!job.ok()) …
+//   if (!job.ok()) return job.status();
 //   colla::Group& world = (*job)->world();
 //
 // Under `colla run` the environment tells rank, size and peers. Under mpirun, srun or torchrun, and

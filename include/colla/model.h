@@ -1,6 +1,9 @@
 // What is trained: a libtorch module together with its loss.
 //
-//   struct Net : torch::nn::Module { torch::Tensor forward(const torch::Tensor& x); … };
+//   struct Net : torch::nn::Module {
+//     torch::Tensor forward(const torch::Tensor& input) { return out(input.flatten(1)); }
+//     torch::nn::Linear out = register_module("out", torch::nn::Linear(784, 10));
+//   };
 //   colla::MakeModel make = [] { return colla::classifier(std::make_shared<Net>()); };
 #pragma once
 
@@ -31,6 +34,13 @@ class Model {
   // What is told of metrics whose means over many samples are `means`: for those that are no means
   // themselves, such as a perplexity. As many numbers.
   virtual std::vector<double> shown(std::vector<double> means) const { return means; }
+  // Whether a lower value of one of metrics() is a better one; a lower loss always is.
+  virtual bool lowerIsBetter(const std::string& metric) const {
+    for (const char* word : {"loss", "error", "perplexity"}) {
+      if (metric.find(word) != std::string::npos) return true;
+    }
+    return false;
+  }
   // Names of parameters whose gradients have few rows, as an embedding made with sparse(true) gives
   // them: those rows alone are exchanged and updated. Each of them gets a sparse gradient of
   // float32 in every backward, or none.
@@ -46,6 +56,10 @@ using MakeModel = std::function<std::unique_ptr<Model>()>;
 // Share of the rows of `logits` whose largest element is at the place that `target` says.
 double accuracyOf(const torch::Tensor& logits, const torch::Tensor& target);
 
+// Throws colla::Error where a batch lacks the input or the target, which modelOf() and classifier()
+// take from its first two fields.
+void checkInputAndTarget(const std::vector<torch::Tensor>& batch);
+
 // A module with forward(input), and `loss(output, target)` that gives the mean over a batch of
 // input and target.
 template <typename Net, typename Loss>
@@ -55,7 +69,8 @@ std::unique_ptr<Model> modelOf(std::shared_ptr<Net> net, Loss loss) {
     Simple(std::shared_ptr<Net> net, Loss loss) : net_(std::move(net)), loss_(std::move(loss)) {}
     torch::nn::Module& module() override { return *net_; }
     Output compute(const std::vector<torch::Tensor>& batch) override {
-      return {loss_(net_->forward(batch.at(0)), batch.at(1)), {}};
+      checkInputAndTarget(batch);
+      return {loss_(net_->forward(batch[0]), batch[1]), {}};
     }
 
    private:
@@ -74,9 +89,10 @@ std::unique_ptr<Model> classifier(std::shared_ptr<Net> net) {
     torch::nn::Module& module() override { return *net_; }
     std::vector<std::string> metrics() const override { return {"accuracy"}; }
     Output compute(const std::vector<torch::Tensor>& batch) override {
-      const torch::Tensor logits = net_->forward(batch.at(0));
-      return {torch::nn::functional::cross_entropy(logits, batch.at(1)),
-              {accuracyOf(logits, batch.at(1))}};
+      checkInputAndTarget(batch);
+      const torch::Tensor logits = net_->forward(batch[0]);
+      return {torch::nn::functional::cross_entropy(logits, batch[1]),
+              {accuracyOf(logits, batch[1])}};
     }
 
    private:

@@ -4,6 +4,7 @@
 // parameter servers run it without torch. Plain values, safe to copy between threads.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -72,6 +73,8 @@ using OptimizerOptions = std::variant<Sgd, Adagrad, RmsProp, Adam, AdamW>;
 // The defaults of "sgd", "momentum" (SGD with a momentum of 0.9), "adagrad", "rmsprop", "adam" or
 // "adamw"; or with other numbers, as toString() writes them: "adam beta1=0.8".
 Result<OptimizerOptions> parseOptimizer(std::string_view name);
+// The names that it takes: "sgd, momentum, …".
+std::string optimizerNames();
 
 // kInvalidArgument, with the name and value of the number that can't be used.
 Status validate(const OptimizerOptions& options);
@@ -83,5 +86,32 @@ std::string toString(const OptimizerOptions& options);
 // The rate that all of them have, whichever it is. A schedule multiplies it: colla/schedule.h.
 double learningRate(const OptimizerOptions& options);
 void setLearningRate(OptimizerOptions& options, double lr);
+
+// Parameters that are trained differently from the others:
+//
+//   task.optimizer = colla::AdamW{.lr = 1e-3};
+//   task.groups = {{.parameters = "embedding.*", .lrFactor = 0.1},
+//                  {.parameters = "*.bias", .weightDecay = 0},
+//                  {.parameters = "head.*", .optimizer = colla::Sgd{.lr = 0.1}},
+//                  {.parameters = "backbone.*", .frozen = true}};
+//
+// Each group has at least one parameter, and no parameter is in two groups.
+struct ParameterGroup {
+  // The parameters' names: * stands for any characters, ? for one, [ab] for one of these.
+  std::string parameters = {};
+  std::optional<OptimizerOptions> optimizer = {};  // Nothing: that of the other parameters.
+  double lrFactor = 1;                             // Multiplies the optimizer's learning rate.
+  std::optional<double> weightDecay = {};          // Nothing: the optimizer's.
+  bool frozen = false;                             // They are not trained, and take no options.
+
+  friend bool operator==(const ParameterGroup&, const ParameterGroup&) = default;
+};
+
+// kInvalidArgument, with the group's pattern, for a group that can't be, whatever the model.
+Status validate(const ParameterGroup& group);
+
+// One line, as toString() of an optimizer: "\"head.*\": sgd lr=0.1 …", "\"*.bias\":
+// weight_decay=0".
+std::string toString(const ParameterGroup& group);
 
 }  // namespace colla

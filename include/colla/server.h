@@ -1,6 +1,7 @@
 // The life of a process that is a parameter server.
 //
 //   auto job = colla::Job::init({.serves = true});
+//   if (!job.ok()) return job.status();
 //   if ((*job)->role() == colla::Role::kServer) return colla::serve(**job);
 //
 // `colla run -np 4 --ps 1 -- PROGRAM` starts four workers and one server of the same program. The

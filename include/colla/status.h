@@ -11,6 +11,7 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -72,11 +73,31 @@ class [[nodiscard]] Status {
 std::string toString(const Status& status);
 std::ostream& operator<<(std::ostream& out, const Status& status);
 
+template <typename T>
+class Result;
+template <typename T>
+inline constexpr bool kIsResult = false;
+template <typename T>
+inline constexpr bool kIsResult<Result<T>> = true;
+
 // A value, or the reason why there is none.
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
+  Result(T value) : state_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  // From what converts to a T, such as a std::shared_ptr<MyData> to one of const Dataset.
+  template <typename U>
+  requires(!kIsResult<std::remove_cvref_t<U>> && !std::is_same_v<std::remove_cvref_t<U>, T> &&
+           !std::is_arithmetic_v<T>) &&
+      (std::is_convertible_v<U, T> &&
+       !std::is_convertible_v<U, Status>)Result(U&& value)  // NOLINT(google-explicit-constructor)
+      : state_(std::in_place_type<T>, std::forward<U>(value)) {}
+  // The same for a Result of it.
+  template <typename U>
+  requires(!std::is_same_v<U, T> && std::is_convertible_v<U, T>)
+      Result(Result<U> other)  // NOLINT(google-explicit-constructor)
+      : state_(other.ok() ? State(std::in_place_type<T>, *std::move(other))
+                          : State(other.status())) {}
   Result(Status status) : state_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
   Result(StatusCode code, std::string message, int peer = Status::kNoPeer)
       : state_(Status(code, std::move(message), peer)) {}
@@ -92,7 +113,8 @@ class [[nodiscard]] Result {
   const T* operator->() const { return &std::get<T>(state_); }
 
  private:
-  std::variant<T, Status> state_;
+  using State = std::variant<T, Status>;
+  State state_;
 };
 
 }  // namespace colla

@@ -37,7 +37,7 @@ struct StrategyTraits {
   bool sameBits;      // Every checkpoint equals that of `single` in every bit.
   bool inStep;        // Every worker takes part in every update.
   bool losesWorkers;  // The others can go on when a worker is lost.
-  bool tables;        // It is for models with tables of rows alone.
+  bool tables;        // For models with tables of rows; others it trains as allreduce does.
   // Why the bits differ from `single`, for people; empty with sameBits.
   std::string_view difference;
   // The flags that only some strategies take, and this one does, without the dashes.

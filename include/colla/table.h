@@ -1,14 +1,22 @@
 // Tables of numbers on parameter servers, for programs whose model is no network: matrix
 // factorisation, topic models, regression.
 //
-//   auto job = colla::Job::init({.serves = true});
-//   if ((*job)->role() == colla::Role::kServer) return colla::serve(**job);
-//   auto tables = colla::Tables::open(**job, {{.name = "users", .rows = 1000, .width = 16}},
-//                                     {.staleness = 2});
-//   colla::Table& users = (*tables)->table("users");
-//   users.get(row, values);    // what all workers have added, at most 2 clocks behind
-//   users.inc(row, change);    // seen by this worker at once, by the others after clock()
-//   (*tables)->clock();        // may wait for those who are too far behind
+//   colla::Status train(colla::Job& job) {
+//     if (job.role() == colla::Role::kServer) return colla::serve(job);
+//     COLLA_TRY_ASSIGN(const auto tables,
+//                      colla::Tables::open(job, {{.name = "users", .rows = 1000, .width = 16}},
+//                                          {.staleness = 2}));
+//     colla::Table& users = tables->table("users");
+//     std::vector<float> values(16);
+//     COLLA_TRY(users.get(7, values));  // What all workers have added, at most 2 clocks behind.
+//     COLLA_TRY(users.inc(7, values));  // Seen by this worker at once, by others after clock().
+//     return tables->clock();           // May wait for workers that are too far behind.
+//   }
+//
+//   int main() {
+//     const auto job = colla::Job::init({.serves = true});
+//     return job.ok() && train(**job).ok() ? 0 : 1;
+//   }
 //
 // Every worker opens the same tables. `colla run -np 4 --ps 1 -- PROGRAM` starts them.
 //

@@ -1,7 +1,7 @@
 // Trains a model with any number of workers: the program says what, flags say how.
 //
 //   int main(int argc, char** argv) {
-//     colla::Task task;
+//     colla::Task task;  // Net is a torch::nn::Module: colla/model.h has an example.
 //     task.name = "my-net";
 //     task.model = [] { return colla::classifier(std::make_shared<Net>()); };
 //     task.optimizer = colla::Adam{.lr = 1e-3};
@@ -11,7 +11,9 @@
 //
 // ./my-net --strategy allreduce --np 2 then starts its own workers. For a given seed, number of
 // slices and threads, the parameters, buffers and optimizer state after every step are the same in
-// every bit for every number of workers, under every strategy that promises it (colla/strategy.h).
+// every bit for every number of workers under single, mirrored, allreduce, ps-sync, ps-ssp or
+// hybrid with their default options (StrategyTraits::sameBits, colla/strategy.h). The other
+// strategies do not promise that.
 #pragma once
 
 #include <cstdint>
@@ -19,24 +21,30 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "colla/dataset.h"
+#include "colla/hook.h"
 #include "colla/model.h"
 #include "colla/optimizer.h"
+#include "colla/own_optimizer.h"
 #include "colla/schedule.h"
 #include "colla/status.h"
 #include "colla/strategy.h"
 
 namespace colla {
 
-// A torch::optim class of the program's own choice, for one replica's parameters.
+// A torch::optim class of the program's own choice, for one replica's parameters. One that keeps
+// its state where libtorch can't find it, such as a class around other optimizers, is an
+// OwnOptimizer.
 struct TorchOptimizer {
   std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<torch::Tensor>)> make;
-  std::string text;  // What it is: checkpoints hold it, and a resumed run that differs is told.
+  std::string text;  // What it is: checkpoints hold it, and a resumed run that differs warns.
 };
-using Optimizer = std::variant<OptimizerOptions, TorchOptimizer>;
+// Servers run Colla's own alone: OptimizerOptions.
+using Optimizer = std::variant<OptimizerOptions, TorchOptimizer, OwnOptimizerMaker>;
 
 // For the strategies with servers.
 struct ServerOptions {
@@ -57,24 +65,14 @@ struct LocalSgdOptions {
   friend bool operator==(const LocalSgdOptions&, const LocalSgdOptions&) = default;
 };
 
-// Sums of one step, or means over several: the same on every worker.
-struct Progress {
-  std::int64_t step = 0;  // Updates done so far.
-  std::int64_t epoch = 0;
-  double loss = 0;
-  std::vector<double> metrics;  // As Model::metrics() names them.
+// Ends a run that gets no better on the test part.
+struct EarlyStop {
+  std::string metric;         // "loss" or one of Model::metrics().
+  std::int64_t patience = 3;  // Evaluations in a row that are not better than the best before them,
+  double minDelta = 0;        // by more than this.
 };
-
-// What a program can add to a run. Called on worker 0 alone.
-class Hook {
- public:
-  virtual ~Hook() = default;
-  virtual void beforeStep(std::int64_t /*step*/, Model& /*model*/) {}
-  virtual void afterStep(const Progress& /*progress*/, Model& /*model*/) {}
-  // On the thread that saves. What it throws ends the run, as that of the others does.
-  virtual void afterSave(std::int64_t /*step*/, const std::string& /*path*/) {}
-  virtual void atEnd(const Progress& /*progress*/, Model& /*model*/) {}
-};
+// From "METRIC[:PATIENCE[:MIN-DELTA]]".
+Result<EarlyStop> parseEarlyStop(std::string_view text);
 
 // What is trained.
 struct Task {
@@ -82,12 +80,23 @@ struct Task {
   std::string options;  // Of the model, as text: checkpoints hold it.
   MakeModel model;
   Optimizer optimizer = OptimizerOptions(Sgd{});
+  // Parameters that are trained differently, under every strategy. With an optimizer that is not
+  // Colla's they can only be frozen: such an optimizer has groups of its own.
+  std::vector<ParameterGroup> groups = {};
   std::int64_t batch = 100;  // Global, where neither the options nor a checkpoint say another.
   Schedule schedule;         // Where the options have none.
   double clipNorm = 0;       // The same; 0: no clipping.
   std::function<Result<std::shared_ptr<const Dataset>>(Part)> data;
   std::vector<std::shared_ptr<Hook>> hooks;
   std::string warning;  // Told once when a training starts, in one line; empty: none.
+};
+
+// A flag of the program's own, beside those that set TrainOptions.
+struct ProgramFlag {
+  std::string name;  // "--hidden".
+  std::string help;
+  // Set where the flag is given. A bool takes no value.
+  std::variant<std::string*, std::int64_t*, double*, bool*> value;
 };
 
 // How it is trained. The flags of a program (Trainer::main) set all of it.
@@ -121,10 +130,14 @@ struct TrainOptions {
   int keep = 5;                // Newest checkpoints; 0: all.
   bool resume = false;
   std::optional<std::int64_t> resumeStep;  // Nothing: the newest.
-  std::int64_t evalEvery = 0;              // Steps; 0: after every epoch, and at the end.
+  // Steps between evaluations; 0: after every epoch, whether `epochs` or `steps` says how long the
+  // run is. The end of the run is always evaluated.
+  std::int64_t evalEvery = 0;
   bool evaluate = true;
-  std::string json;    // File; empty: none.
-  bool quiet = false;  // No progress on standard output.
+  std::optional<EarlyStop> earlyStop;
+  std::string keepBest;  // Metric whose best checkpoint stays, beside the newest; empty: none.
+  std::string json;      // File; empty: none.
+  bool quiet = false;    // No progress on standard output.
 };
 
 // What became of a run.
@@ -135,6 +148,8 @@ struct Summary {
   std::int64_t samples = 0;
   double seconds = 0;        // Of its steps, without evaluations and saves.
   bool interrupted = false;  // Ctrl-C: saved, and left.
+  std::string stopReason;  // Worker 0's: of the hook or flag that ended the run; empty: its length.
+  std::optional<std::int64_t> saved;  // Worker 0's: the step of the newest checkpoint.
 };
 
 // What a checkpoint is worth on the test part of the data.
@@ -153,10 +168,14 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // Reads the flags, starts workers where there are to be several, trains, and returns the
-  // program's exit code: 0; 2 for wrong flags; 1 for other failures, with one line on standard
-  // error; 130 after Ctrl-C.
+  // Reads the flags, starts workers where there are to be several, trains (or evaluates, with
+  // --eval), and returns the program's exit code: 0; 2 for wrong flags; 1 for other failures, with
+  // one line on standard error; 130 after Ctrl-C.
   int main(int argc, char** argv);
+  // The same for a program with `flags` of its own, which --help shows too. `make` makes the task
+  // once they are read.
+  static int main(int argc, char** argv, const std::vector<ProgramFlag>& flags,
+                  const std::function<Task()>& make);
 
   // The same for a program that has read its options itself and, for allreduce, runs under a
   // launcher: every worker calls it, and it starts no others.

@@ -3,15 +3,126 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+
+#include "base/help.h"
+#include "base/nearest.h"
 
 namespace colla {
 namespace {
 
 bool isFlag(std::string_view word) { return word.size() > 1 && word.front() == '-'; }
 
+// An app and its subcommands.
+std::vector<CLI::App*> withSubcommands(CLI::App& app) {
+  std::vector<CLI::App*> all = {&app};
+  for (CLI::App* const sub : app.get_subcommands({})) all.push_back(sub);
+  return all;
+}
+
+const CLI::Option* findOption(CLI::App& app, const std::string& name) {
+  for (CLI::App* const each : withSubcommands(app)) {
+    if (const CLI::Option* const option = each->get_option_no_throw(name)) return option;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> flagsOf(CLI::App& app) {
+  std::vector<std::string> names;
+  for (CLI::App* const each : withSubcommands(app)) {
+    for (const CLI::Option* const option : each->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+  }
+  return names;
+}
+
+// What is wrong with the names of commands and flags; empty if nothing is. Before CLI11 looks,
+// which would first miss what a mistyped flag should have given.
+std::string wrongName(CLI::App& app, const Arguments& words) {
+  const auto subcommands = app.get_subcommands({});
+  if (!subcommands.empty() && !words.empty() && !isFlag(words.front())) {
+    std::vector<std::string> names;
+    for (const CLI::App* const sub : subcommands) names.push_back(sub->get_name());
+    if (std::ranges::find(names, words.front()) == names.end()) {
+      return fmt::format("there is no command \"{}\"{}", words.front(),
+                         didYouMean(words.front(), names));
+    }
+  }
+  for (const std::string& word : words) {
+    if (word == "--") break;
+    if (!word.starts_with("--")) continue;
+    const std::string name = word.substr(0, word.find('='));
+    if (findOption(app, name) != nullptr) continue;
+    return fmt::format("there is no flag {}{}", name, didYouMean(name, flagsOf(app)));
+  }
+  return "";
+}
+
+// CLI11's words, or better ones. It says "NAME: what" or "Could not convert: NAME = VALUE", and no
+// more.
+std::string messageOf(CLI::App& app, const CLI::ParseError& error) {
+  std::string text = error.what();
+  std::ranges::replace(text, '\n', ' ');
+  const auto optionBefore = [&](std::string_view mark) {
+    return findOption(app, text.substr(0, text.find(mark)));
+  };
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
+    constexpr std::string_view kHead = "Could not convert: ";
+    if (text.starts_with(kHead)) text.erase(0, kHead.size());
+    const auto equals = text.find(" = ");
+    if (const CLI::Option* const option = optionBefore(" = "); option != nullptr) {
+      return fmt::format("{} is \"{}\", but takes {}", text.substr(0, equals),
+                         text.substr(equals + 3), valueText(*option));
+    }
+  }
+  constexpr std::string_view kExtra = "The following argument was not expected: ";
+  if (text.starts_with(kExtra) && isFlag(text.substr(kExtra.size()))) {
+    return fmt::format("there is no flag {}", text.substr(kExtra.size()));
+  }
+  // What stands without a flag is called as the usage line has it.
+  const CLI::Option* const required = optionBefore(" is required");
+  if (required != nullptr && required->get_positional() && text.ends_with(" is required")) {
+    return fmt::format("{} is required", required->get_name(/*positional=*/true));
+  }
+  const CLI::Option* const option = optionBefore(":");
+  if (option != nullptr && text.ends_with(" missing")) {
+    return fmt::format("{} takes {}, but nothing follows it", option->get_name(),
+                       valueText(*option));
+  }
+  if (option != nullptr && text.find(": At Most 1 ") != std::string::npos) {
+    return fmt::format("{} is given more than once", option->get_name());
+  }
+  const auto members = text.find(" not in {");
+  if (option != nullptr && members != std::string::npos) {
+    const auto value = text.find(": ") + 2;
+    return fmt::format("{} is \"{}\", but takes {}", option->get_name(),
+                       text.substr(value, members - value), valueText(*option));
+  }
+  return text;
+}
+
+// What --help calls the value of a setting.
+std::string settingWord(const Setting& setting) {
+  if (setting.type == SettingType::kInteger) return "N";
+  if (setting.type == SettingType::kSeconds) return "SECONDS";
+  return setting.name.ends_with("file") || setting.name == "timeline" ? "FILE" : "NAME";
+}
+
 }  // namespace
+
+void obeyInterrupt() {
+  struct sigaction action {};
+  if (sigaction(SIGINT, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) {
+    std::signal(SIGINT, SIG_DFL);
+  }
+}
 
 int usageError(std::string_view command, std::string_view message) {
   fmt::print(stderr, "{}: {}\n", command, message);
@@ -46,6 +157,17 @@ Arguments takeCommand(const CLI::App& app, Arguments& arguments) {
 std::optional<int> parse(CLI::App& app, const Arguments& arguments) {
   Arguments words;
   std::ranges::transform(arguments, std::back_inserter(words), normalized);
+  const auto refuse = [&](const std::string& message) {
+    return usageError(app.get_name(), fmt::format("{} (see {} --help)", message, app.get_name()));
+  };
+  const bool help = std::ranges::any_of(
+      words, [](const std::string& word) { return word == "--help" || word == "-h"; });
+  if (const std::string wrong = wrongName(app, words); !help && !wrong.empty())
+    return refuse(wrong);
+  for (CLI::App* const each : withSubcommands(app)) {
+    each->formatter(std::make_shared<HelpFormatter>());
+    if (each->get_help_ptr() != nullptr) each->get_help_ptr()->description("print this and end");
+  }
   std::ranges::reverse(words);  // CLI11 takes them from the back.
   try {
     app.parse(words);
@@ -53,19 +175,40 @@ std::optional<int> parse(CLI::App& app, const Arguments& arguments) {
     fmt::print("{}", app.help());
     return 0;
   } catch (const CLI::ParseError& error) {
-    std::string message = error.what();
-    std::ranges::replace(message, '\n', ' ');
-    return usageError(app.get_name(), fmt::format("{} (see {} --help)", message, app.get_name()));
+    return refuse(messageOf(app, error));
   }
   return std::nullopt;
 }
 
+CLI::Option* addJsonFlag(CLI::App& app, std::string& file, const std::string& help) {
+  return app.add_option("--json", file, help + ", on standard output or in FILE")
+      ->option_text("FILE")
+      ->expected(0, 1)
+      ->default_str("-");
+}
+
+Status writeJson(const std::string& file, std::string_view text) {
+  if (file.empty()) return {};
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  if (file == "-") {
+    fmt::print("{}\n", text);
+    return {};
+  }
+  std::ofstream out(file, std::ios::binary);
+  out << text << "\n";
+  out.close();
+  if (out.good()) return {};
+  return {StatusCode::kIo, fmt::format("cannot write {}: {}", file, std::strerror(errno))};
+}
+
 SettingFlags::SettingFlags(CLI::App& app, std::span<const Setting> settings)
     : app_(app), settings_(settings) {
-  app.add_option("--config", file_, "TOML file with settings; or COLLA_CONFIG");
+  app.add_option("--config", file_, "TOML file with settings; or COLLA_CONFIG")
+      ->option_text("FILE");
   for (const Setting& setting : settings) {
     app.add_option(flagName(setting.name), values_[std::string(setting.name)],
                    std::string(setting.help))
+        ->option_text(settingWord(setting))
         ->group("Settings (or COLLA_NAME, or in the file)");
   }
 }

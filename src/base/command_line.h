@@ -18,6 +18,10 @@ using Arguments = std::vector<std::string>;
 
 constexpr int kExitUsage = 2;
 
+// Lets SIGINT end this process even if it was started with the signal ignored, as the background
+// jobs of a script are: a `kill -INT` means this process. To be called first in main().
+void obeyInterrupt();
+
 // "colla run: message" on standard error; returns kExitUsage.
 int usageError(std::string_view command, std::string_view message);
 
@@ -31,6 +35,11 @@ Arguments takeCommand(const CLI::App& app, Arguments& arguments);
 // Parses `arguments` into what `app` is bound to. An exit code if the command ends here: after
 // --help, or after a usage error.
 std::optional<int> parse(CLI::App& app, const Arguments& arguments);
+
+// --json [FILE], the same in every command: "-" for standard output, where no FILE follows it.
+CLI::Option* addJsonFlag(CLI::App& app, std::string& file, const std::string& help);
+// What a command found, as JSON, where --json says; nothing without that flag.
+Status writeJson(const std::string& file, std::string_view text);
 
 // A flag for every setting of a table, and --config for the TOML file.
 class SettingFlags {

@@ -5,14 +5,19 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <optional>
+#include <system_error>
 #include <vector>
 
 #include "base/check.h"
+#include "base/nearest.h"
 
 namespace colla {
 namespace {
@@ -22,6 +27,12 @@ using enum SettingType;
 const Setting* find(std::span<const Setting> table, std::string_view name) {
   const auto it = std::ranges::find(table, name, &Setting::name);
   return it == table.end() ? nullptr : &*it;
+}
+
+std::vector<std::string> namesOf(std::span<const Setting> table) {
+  std::vector<std::string> names;
+  for (const Setting& setting : table) names.emplace_back(setting.name);
+  return names;
 }
 
 template <typename T>
@@ -83,14 +94,23 @@ std::string wanted(const Setting& setting) {
 
 Status checkValue(const Setting& setting, std::string_view text, std::string_view origin) {
   if (fits(setting, text)) return {};
+  const auto choices = wordsOf(setting.choices);
   return {StatusCode::kInvalidArgument,
-          fmt::format("{} is \"{}\", but takes {}", origin, text, wanted(setting))};
+          fmt::format("{} is \"{}\", but takes {}{}", origin, text, wanted(setting),
+                      didYouMean(text, {choices.begin(), choices.end()}))};
 }
 
-// toml++ 3.3 runs into undefined behaviour at some letters beyond ASCII. A file that can't be
-// opened passes: toml++ reports it.
-Status checkAscii(const std::string& file) {
+// toml++ 3.3 runs into undefined behaviour at some letters beyond ASCII, and has no reason for a
+// file that it can't open.
+Status checkFile(const std::string& file) {
+  errno = 0;
   std::ifstream in(file);
+  std::error_code ignored;
+  if (!in || std::filesystem::is_directory(file, ignored)) {
+    const std::string why = in ? "it is a folder" : std::strerror(errno);
+    return {StatusCode::kInvalidArgument,
+            fmt::format("settings file {} cannot be read: {}", file, why)};
+  }
   int number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;
@@ -136,7 +156,7 @@ Result<Config> Config::load(std::span<const Setting> settings,
   }
   // The weakest place first, so that stronger ones overwrite it.
   if (!file.empty()) {
-    COLLA_TRY(checkAscii(file));
+    COLLA_TRY(checkFile(file));
     toml::table table;
     try {
       table = toml::parse_file(file);
@@ -148,8 +168,9 @@ Result<Config> Config::load(std::span<const Setting> settings,
       const Setting* setting = find(settings, key.str());
       if (setting == nullptr) {
         return {StatusCode::kInvalidArgument,
-                fmt::format("{} line {}: there is no setting \"{}\" (`colla settings` lists them)",
-                            file, node.source().begin.line, key.str())};
+                fmt::format(
+                    "{} line {}: there is no setting \"{}\"{} (`colla settings` lists them)", file,
+                    node.source().begin.line, key.str(), didYouMean(key.str(), namesOf(settings)))};
       }
       const std::string origin =
           fmt::format("{} line {}: {}", file, node.source().begin.line, setting->name);

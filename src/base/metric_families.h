@@ -29,6 +29,9 @@ inline constexpr std::array kFamilies = {
     Family{"colla_exchange_seconds_total", Kind::kCounter, Unit::kSeconds, "phase",
            "Time of gradient exchange: hidden while the backward pass ran, or exposed, because the "
            "step waited for it afterwards."},
+    Family{"colla_epoch_replace_seconds", Kind::kHistogram, Unit::kSeconds, "",
+           "Time that this worker's training stood still between two steps because the job's "
+           "workers changed."},
 
     // transport
     Family{
@@ -42,10 +45,9 @@ inline constexpr std::array kFamilies = {
     Family{"colla_received_messages_total", Kind::kCounter, Unit::kCount, "transport peer_host",
            "Messages received."},
     Family{"colla_wait_seconds_total", Kind::kCounter, Unit::kSeconds, "peer",
-           "Time that this process waited for a message or a step of a peer. A wait for several "
-           "counts "
-           "for the last one to come. In shared memory, up to a microsecond of each wait is not "
-           "counted."},
+           "Time that this process waited for a message or a step of a peer. A wait for all of "
+           "several counts for the last one to come, a wait for any of them for the first. In "
+           "shared memory, up to a microsecond of each wait is not counted."},
 
     // collective
     Family{"colla_collective_seconds", Kind::kHistogram, Unit::kSeconds, "operation",

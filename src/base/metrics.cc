@@ -100,7 +100,8 @@ std::vector<Sample> Registry::read() const {
   return samples;
 }
 
-Handle::Handle(const Family& family, Kind kind, std::vector<std::string> labels, Registry& registry)
+Instrument::Instrument(const Family& family, Kind kind, std::vector<std::string> labels,
+                       Registry& registry)
     : cell_(std::make_unique<Cell>()),
       family_(&family),
       labels_(std::move(labels)),
@@ -109,7 +110,7 @@ Handle::Handle(const Family& family, Kind kind, std::vector<std::string> labels,
   registry_->enter(family, labels_, *cell_);
 }
 
-Handle::~Handle() {
+Instrument::~Instrument() {
   if (cell_ != nullptr) registry_->retire(*family_, labels_, *cell_);
 }
 

@@ -3,16 +3,16 @@
 //   metrics::Counter sent(metrics::family("colla_sent_bytes_total"), {"tcp", "host-b"});  // Once.
 //   sent.add(bytes);                                                                      // Often.
 //
-// Each handle owns a cell of its own, so add() is a plain load and store that no other thread
+// Each instrument owns a cell of its own, so add() is a plain load and store that no other thread
 // contends for. The registry adds up the cells with the same labels when somebody reads it. What a
-// counter or histogram has counted stays in the registry after the handle is gone; a gauge goes
-// with its handle.
+// counter or histogram has counted stays in the registry after the instrument is gone; a gauge goes
+// with its instrument.
 //
 // The families stand in one table (base/metric_families.h), as settings do. docs/metrics.md lists
 // them for users; a test compares the two.
 //
-// Thread safety: one thread at a time may use a handle, so the object that owns it calls it under
-// the lock that it holds anyway. A Registry may be used from any thread.
+// Thread safety: one thread at a time may use an instrument, so the object that owns it calls it
+// under the lock that it holds anyway. A Registry may be used from any thread.
 #pragma once
 
 #include <array>
@@ -68,7 +68,7 @@ using Values = std::array<std::uint64_t, kMostValues>;
 
 class Registry;
 
-// The memory of one handle.
+// The memory of one instrument.
 class Cell {
  public:
   // Not an atomic addition: nobody else writes.
@@ -95,7 +95,7 @@ struct Sample {
   std::uint64_t count() const;
 };
 
-// All that the handles which name it have counted. Outlives them.
+// All that the instruments which name it have counted. Outlives them.
 class Registry {
  public:
   Registry() = default;
@@ -105,14 +105,14 @@ class Registry {
   // The one of this process. It is the exception to "no global mutable state": decision 0016.
   static Registry& ofProcess();
 
-  // Every series that was ever counted, sorted by family and labels. Gauges without a handle are
-  // left out.
+  // Every series that was ever counted, sorted by family and labels. Gauges without an instrument
+  // are left out.
   std::vector<Sample> read() const COLLA_EXCLUDES(mutex_);
 
  private:
-  friend class Handle;
+  friend class Instrument;
   struct Series {
-    Values retired{};  // Of handles that are gone.
+    Values retired{};  // Of instruments that are gone.
     std::vector<const Cell*> cells;
   };
   using Key = std::pair<std::string_view, std::vector<std::string>>;
@@ -127,14 +127,14 @@ class Registry {
 };
 
 // What Counter, Gauge and Histogram have in common. `family` must outlive the registry.
-class Handle {
+class Instrument {
  public:
-  ~Handle();
-  Handle(Handle&&) = default;
-  Handle& operator=(Handle&&) = delete;
+  ~Instrument();
+  Instrument(Instrument&&) = default;
+  Instrument& operator=(Instrument&&) = delete;
 
  protected:
-  Handle(const Family& family, Kind kind, std::vector<std::string> labels, Registry& registry);
+  Instrument(const Family& family, Kind kind, std::vector<std::string> labels, Registry& registry);
 
   std::unique_ptr<Cell> cell_;
   const Family* family_;
@@ -144,11 +144,11 @@ class Handle {
   Registry* registry_;
 };
 
-class Counter : public Handle {
+class Counter : public Instrument {
  public:
   explicit Counter(const Family& family, std::vector<std::string> labels = {},
                    Registry& registry = Registry::ofProcess())
-      : Handle(family, Kind::kCounter, std::move(labels), registry) {}
+      : Instrument(family, Kind::kCounter, std::move(labels), registry) {}
 
   void add(std::uint64_t amount = 1) { cell_->add(0, amount); }
   // For families in seconds. Clocks that run backwards count nothing.
@@ -157,20 +157,20 @@ class Counter : public Handle {
   }
 };
 
-class Gauge : public Handle {
+class Gauge : public Instrument {
  public:
   explicit Gauge(const Family& family, std::vector<std::string> labels = {},
                  Registry& registry = Registry::ofProcess())
-      : Handle(family, Kind::kGauge, std::move(labels), registry) {}
+      : Instrument(family, Kind::kGauge, std::move(labels), registry) {}
 
   void set(std::uint64_t value) { cell_->set(0, value); }
 };
 
-class Histogram : public Handle {
+class Histogram : public Instrument {
  public:
   explicit Histogram(const Family& family, std::vector<std::string> labels = {},
                      Registry& registry = Registry::ofProcess())
-      : Handle(family, Kind::kHistogram, std::move(labels), registry) {}
+      : Instrument(family, Kind::kHistogram, std::move(labels), registry) {}
 
   void observe(std::uint64_t value) {
     cell_->add(bucketOf(family_->unit, value), 1);

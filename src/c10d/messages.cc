@@ -35,8 +35,8 @@ WorkPtr ProcessGroup::post(Title title, const at::Tensor& tensor, bool outgoing,
       rank_, title, tensor, ++messages_, timeout,
       fmt::format("{} {} with tag {}", outgoing ? "a send to" : "a recv from", name, tag));
   const at::Tensor whole = packed(tensor);
-  const auto done = [work, whole, tensor, outgoing, title, rank = rank_](const Status& status,
-                                                                         int source) {
+  const auto done = [work, whole, tensor, outgoing, title, rank = rank_, callbacks = callbacks_](
+                        const Status& status, int source) {
     std::exception_ptr error;
     if (!status.ok()) {
       error = asException(status, title.name, rank);
@@ -49,7 +49,7 @@ WorkPtr ProcessGroup::post(Title title, const at::Tensor& tensor, bool outgoing,
       }
     }
     work->setSource(source);
-    work->complete(error);
+    work->complete(error, *callbacks);
   };
   const auto bytes = memoryOf(whole).bytes();
   const Mailbox::Ticket ticket =

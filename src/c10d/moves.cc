@@ -1,6 +1,7 @@
 // The collectives that only move tensors.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "c10d/arguments.h"
@@ -53,6 +54,25 @@ std::vector<std::size_t> countsOf(const Tensors& tensors) {
     counts.push_back(static_cast<std::size_t>(tensor.numel()));
   }
   return counts;
+}
+
+// As with Gloo, tensors have one shape. Beyond it, their numbers of elements may differ; then a
+// rank can compare no more than what it sends to itself.
+void checkExchanged(const char* operation, const Tensors& outputs, const Tensors& inputs,
+                    int rank) {
+  const auto even = [](const Tensors& tensors) {
+    return std::ranges::all_of(
+        tensors, [&](const at::Tensor& tensor) { return tensor.numel() == tensors[0].numel(); });
+  };
+  const bool all = even(inputs) && even(outputs);
+  const auto first = all ? 0 : static_cast<std::size_t>(rank);
+  for (const Tensors* tensors : {&inputs, &outputs}) {
+    for (std::size_t i = first; i < (all ? tensors->size() : first + 1); ++i) {
+      TORCH_CHECK((*tensors)[i].sizes() == inputs[first].sizes(), "colla: ", operation,
+                  ": invalid tensor size at index ", i, " (expected ", inputs[first].sizes(),
+                  ", got ", (*tensors)[i].sizes(), ")");
+    }
+  }
 }
 
 // Elements as memoryOf() counts them: a type that Colla does not know counts in bytes.
@@ -227,6 +247,9 @@ WorkPtr ProcessGroup::alltoall_base(at::Tensor& output, at::Tensor& input,
   checkPlain("alltoall_base", {input});
   TORCH_CHECK(output.scalar_type() == input.scalar_type(),
               "colla: alltoall_base: output tensor must have the same type as input tensor");
+  TORCH_CHECK(!outputSplits.empty() || !inputSplits.empty() || output.numel() == input.numel(),
+              "colla: alltoall_base: tensors are not equal in size: ", output.numel(), " and ",
+              input.numel(), " elements");
   ::c10d::checkSplitSizes(inputSplits, input, size_);
   ::c10d::checkSplitSizes(outputSplits, output, size_);
   return run({OpType::ALLTOALL_BASE, "colla:all_to_all"}, Tensors{input}, {{output}},
@@ -252,6 +275,7 @@ WorkPtr ProcessGroup::alltoall(Tensors& outputs, Tensors& inputs,
       ::c10d::assertTypeMatch(refuse, inputs[0].options(), *list, i);
     }
   }
+  checkExchanged("alltoall", outputs, inputs, rank_);
   return run({OpType::ALLTOALL, "colla:all_to_all"}, inputs, {outputs}, options.asyncOp,
              [outputs, inputs, timeout = timeoutOr(options.timeout)](Group& group) -> Status {
                const at::Tensor all = flatLike(outputs);

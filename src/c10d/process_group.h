@@ -2,7 +2,9 @@
 //
 // Every process group is a job of its own (c10d/meet.h). A call that torch marks as blocking is
 // carried out on the caller's thread, others on the group's progress thread, all in the order in
-// which they were called. Messages between two ranks wait for neither (collective/mailbox.h).
+// which they were called. Messages between two ranks wait for neither (collective/mailbox.h). The
+// program's own functions, attached to futures, run on neither (c10d/callbacks.h), and the
+// collectives that these call have a place in that order (c10d/call_order.h).
 //
 // What Gloo accepts is accepted with the same meaning, and what it refuses in words that name the
 // same thing; beyond it there are all_to_all of lists and messages of tensors with gaps.
@@ -23,6 +25,8 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
+#include "c10d/call_order.h"
+#include "c10d/callbacks.h"
 #include "c10d/work.h"
 #include "colla/job.h"
 #include "collective/mailbox.h"
@@ -38,8 +42,10 @@ class ProcessGroup : public ::c10d::Backend {
   static constexpr const char* kName = "colla";
 
   // Meets the other ranks at `store`. Throws when that fails.
-  ProcessGroup(const c10::intrusive_ptr<::c10d::Store>& store, int rank, int size,
-               std::chrono::milliseconds timeout);
+  // `asks`: see CallOrder.
+  ProcessGroup(
+      const c10::intrusive_ptr<::c10d::Store>& store, int rank, int size,
+      std::chrono::milliseconds timeout, CallOrder::Asks asks = [] { return true; });
   ~ProcessGroup() override;
 
   const std::string getBackendName() const override { return kName; }
@@ -47,7 +53,10 @@ class ProcessGroup : public ::c10d::Backend {
   c10::intrusive_ptr<Options> getBackendOptions() override {
     return c10::make_intrusive<Options>(*options_);
   }
-  void setTimeout(std::chrono::milliseconds timeout) override { options_->timeout = timeout; }
+  void setTimeout(std::chrono::milliseconds timeout) override {
+    options_->timeout = timeout;
+    order_->setTimeout(timeout);
+  }
   bool supportsSplitting() const override { return true; }
   c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<::c10d::Store>& store,
                                     const std::vector<int>& ranks,
@@ -56,6 +65,7 @@ class ProcessGroup : public ::c10d::Backend {
                                     const c10::intrusive_ptr<Options>& options, const int& rank,
                                     const int& size) override;
   // DistributedDataParallel's buckets and others' buffers can lie where ranks reduce them in place.
+  // A complex tensor comes as its real view, flat.
   bool supportsTensorAlloc(c10::DeviceIndex device) override;
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
   // How many collectives there have been, on every rank alike.
@@ -64,11 +74,11 @@ class ProcessGroup : public ::c10d::Backend {
   ::c10d::ErrorType getError() override;
   // Ends what is under way; nothing can be called afterwards.
   void abort() override;
-  // Waits for the collectives that are under way, and leaves the job.
-  void shutdown() override;
-  // The same at the end of a program, which nobody may hold up: what is not done after `grace` is
-  // given up.
-  void leave(std::chrono::milliseconds grace);
+  // Waits for the collectives that are under way, and for callbacks, and leaves the job. What is
+  // not done after the group's timeout is given up.
+  void shutdown() override { leave(options_->timeout); }
+  // The same at the end of a program, which nobody may hold up for longer than `patience`.
+  void leave(std::chrono::milliseconds patience);
 
   // moves.cc
   WorkPtr broadcast(Tensors& tensors, const ::c10d::BroadcastOptions& options) override;
@@ -132,6 +142,8 @@ class ProcessGroup : public ::c10d::Backend {
   std::chrono::milliseconds timeoutOr(std::chrono::milliseconds asked) const {
     return asked == ::c10d::kUnsetTimeout ? options_->timeout : asked;
   }
+  // No collective is under way and no callback runs, or `patience` is over (false).
+  bool becomesIdle(std::chrono::milliseconds patience) const;
   Job& job();
   Mailbox& mailbox();
   // "rank 2 on host a"
@@ -141,8 +153,10 @@ class ProcessGroup : public ::c10d::Backend {
   std::atomic<std::uint64_t> sequence_ = 0;
   std::atomic<std::uint64_t> messages_ = 0;
   std::atomic<std::uint32_t> barriers_ = 0;
-  std::atomic<int> underWay_ = 0;  // On the progress thread, or waiting for it.
+  std::atomic<int> underWay_ = 0;  // On the progress thread, or waiting for it or in `order_`.
   std::atomic<bool> failed_ = false;
+  const std::shared_ptr<Callbacks> callbacks_ = std::make_shared<Callbacks>();
+  const std::shared_ptr<CallOrder> order_;
   // Both null after shutdown(). The mailbox goes first.
   std::unique_ptr<Job> job_;
   std::shared_ptr<Mailbox> mailbox_;

@@ -23,8 +23,10 @@ Status reduceBits(Group& group, const at::Tensor& whole, const ::c10d::ReduceOp&
 Status reduceAll(Group& group, const at::Tensor& whole, const ::c10d::ReduceOp& op,
                  std::chrono::milliseconds timeout) {
   if (isBitwise(op)) return reduceBits(group, whole, op, timeout);
-  return colla::allreduce(group, numbersOf(whole, op, "allreduce"),
-                          {.op = reduceOp(op), .timeout = timeout});
+  COLLA_TRY(colla::allreduce(group, numbersOf(whole, op, "allreduce"),
+                             {.op = reduceOp(op, whole), .timeout = timeout}));
+  finishAverage(whole, op, group.size());
+  return {};
 }
 
 // The parts of `input` that belong to this rank, reduced over all ranks, go to `output`.
@@ -40,7 +42,8 @@ Status scatterReduced(Group& group, const at::Tensor& output, const at::Tensor& 
   const at::Tensor own = packed(output);
   COLLA_TRY(colla::reduceScatter(group, numbersOf(packed(input), op, "reduce_scatter"),
                                  numbersOf(own, op, "reduce_scatter"),
-                                 {.op = reduceOp(op), .timeout = timeout}));
+                                 {.op = reduceOp(op, own), .timeout = timeout}));
+  finishAverage(own, op, group.size());
   unpack(own, output);
   return {};
 }
@@ -122,8 +125,11 @@ WorkPtr ProcessGroup::reduce(Tensors& tensors, const ::c10d::ReduceOptions& opti
                const at::Tensor whole = packed(tensor);
                const Buffer numbers = numbersOf(whole, op, "reduce");
                COLLA_TRY(colla::reduce(group, numbers, mine ? numbers : Buffer(), root,
-                                       {.op = reduceOp(op), .timeout = timeout}));
-               if (mine) unpack(whole, tensor);
+                                       {.op = reduceOp(op, whole), .timeout = timeout}));
+               if (mine) {
+                 finishAverage(whole, op, group.size());
+                 unpack(whole, tensor);
+               }
                return {};
              });
 }

@@ -62,6 +62,11 @@ std::size_t bytesOf(const at::Tensor& tensor) {
   return static_cast<std::size_t>(tensor.numel()) * tensor.element_size();
 }
 
+bool isIntegerAverage(const ::c10d::ReduceOp& op, const at::Tensor& tensor) {
+  return op.op_ == ::c10d::ReduceOp::AVG &&
+         at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false);
+}
+
 // One tensor on the memory of several that lie one behind the other, if they do.
 at::Tensor asOne(const std::vector<at::Tensor>& tensors) {
   if (tensors.size() == 1 && tensors[0].is_contiguous() && !tensors[0].is_conj() &&
@@ -128,9 +133,8 @@ Buffer numbersOf(const at::Tensor& tensor, const ::c10d::ReduceOp& op, const cha
   TORCH_CHECK(!complex || ::c10d::isComplexViewAsRealAllowed(op), "colla: ", what,
               " does not support ReduceOp.", nameOf(op), " on complex tensors");
   const bool fraction = tensor.is_floating_point() || complex;
-  TORCH_CHECK(op.op_ != ::c10d::ReduceOp::AVG || fraction, "colla: ", what,
-              ": Cannot use ReduceOp.AVG with ", tensor.scalar_type(),
-              ": use SUM, and divide afterwards");
+  TORCH_CHECK(op.op_ != ::c10d::ReduceOp::AVG || tensor.scalar_type() != at::kBool, "colla: ", what,
+              ": Cannot use ReduceOp.AVG with ", tensor.scalar_type());
   TORCH_CHECK(!isBitwise(op) || !fraction, "colla: ", what, ": Cannot use ReduceOp.", nameOf(op),
               " with non-integral dtype ", tensor.scalar_type());
   const auto type =
@@ -140,10 +144,10 @@ Buffer numbersOf(const at::Tensor& tensor, const ::c10d::ReduceOp& op, const cha
   return {tensor.data_ptr(), static_cast<std::size_t>(count), *type};
 }
 
-ReduceOp reduceOp(const ::c10d::ReduceOp& op) {
+ReduceOp reduceOp(const ::c10d::ReduceOp& op, const at::Tensor& tensor) {
   switch (op.op_) {
     case ::c10d::ReduceOp::AVG:
-      return ReduceOp::kAverage;
+      return isIntegerAverage(op, tensor) ? ReduceOp::kSum : ReduceOp::kAverage;
     case ::c10d::ReduceOp::PRODUCT:
       return ReduceOp::kProduct;
     case ::c10d::ReduceOp::MIN:
@@ -158,6 +162,12 @@ ReduceOp reduceOp(const ::c10d::ReduceOp& op) {
 bool isBitwise(const ::c10d::ReduceOp& op) {
   return op.op_ == ::c10d::ReduceOp::BAND || op.op_ == ::c10d::ReduceOp::BOR ||
          op.op_ == ::c10d::ReduceOp::BXOR;
+}
+
+void finishAverage(const at::Tensor& tensor, const ::c10d::ReduceOp& op, int ranks) {
+  if (!isIntegerAverage(op, tensor)) return;
+  // As 64 bits: the number of ranks need not fit the type, which ends at 127 for int8.
+  tensor.copy_(tensor.to(at::kLong).div_(ranks, "trunc"));
 }
 
 void foldInto(at::Tensor& target, const at::Tensor& other, const ::c10d::ReduceOp& op) {

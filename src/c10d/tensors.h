@@ -33,9 +33,13 @@ Buffer memoryOf(const at::Tensor& tensor);
 // operations that there are none for; `what` names the operation ("allreduce").
 Buffer numbersOf(const at::Tensor& tensor, const ::c10d::ReduceOp& op, const char* what);
 
-// Colla's operation for torch's, unless that is a bitwise one.
-ReduceOp reduceOp(const ::c10d::ReduceOp& op);
+// Colla's operation for torch's on numbers of `tensor`'s type, unless that is a bitwise one.
+ReduceOp reduceOp(const ::c10d::ReduceOp& op, const at::Tensor& tensor);
 bool isBitwise(const ::c10d::ReduceOp& op);
+
+// What reduceOp() leaves to do: the average of integers is their sum, divided, and truncated
+// towards zero.
+void finishAverage(const at::Tensor& tensor, const ::c10d::ReduceOp& op, int ranks);
 
 // `target` becomes `target op other`, by torch's own arithmetic.
 void foldInto(at::Tensor& target, const at::Tensor& other, const ::c10d::ReduceOp& op);

@@ -40,28 +40,57 @@ std::exception_ptr asException(const Status& status, const char* name, int rank)
 }
 
 Work::Work(int rank, Title title, const std::optional<std::vector<at::Tensor>>& inputs,
-           Outputs outputs, std::uint64_t sequence)
+           Outputs outputs, std::uint64_t sequence, std::shared_ptr<CallOrder> order)
     : ::c10d::Work(rank, title.type, title.name, inputs),
       title_(title),
       outputs_(std::move(outputs)),
-      sequence_(sequence) {}
+      sequence_(sequence),
+      order_(std::move(order)) {}
 
-void Work::complete(std::exception_ptr error) {
+// A future that was not asked for until here has no callbacks, and getFuture() fulfils it. Any
+// other may have some: torch does not tell.
+void Work::complete(std::exception_ptr error, Callbacks& callbacks) {
   c10::intrusive_ptr<Future> future;
   c10::intrusive_ptr<Future> futureResult;
+  std::uint64_t hold = 0;
   {
     const std::lock_guard lock(mutex_);
     done_ = true;
     error_ = error;
     future = future_;
     futureResult = futureResult_;
+    hold = hold_;
   }
-  if (future) fulfil(*future);
-  if (futureResult) {
-    futureResult->markCompleted(c10::IValue(static_cast<std::int64_t>(
-        error ? ::c10d::WorkResult::COMM_ERROR : ::c10d::WorkResult::SUCCESS)));
+  cv_.notify_all();
+  if (!future && !futureResult) return finish(std::move(error));
+  callbacks.run([self = c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this), future,
+                 futureResult, hold, state = at::ThreadLocalState()] {
+    const at::ThreadLocalStateGuard asCaller(state);
+    const auto runCallbacks = [&] {
+      if (future) self->fulfil(*future);
+      if (futureResult) self->fulfilResult(*futureResult);
+    };
+    if (hold == 0) {
+      runCallbacks();
+    } else {
+      self->order_->runHolding(hold, runCallbacks);
+    }
+    self->finish(self->error_);
+  });
+}
+
+bool Work::wait(std::chrono::milliseconds timeout) {
+  if (!Callbacks::onThread()) return ::c10d::Work::wait(timeout);
+  if (order_) order_->letGo(call_);
+  std::unique_lock lock(mutex_);
+  if (timeout == kNoTimeout) {
+    cv_.wait(lock, [this] { return done_; });
+  } else {
+    TORCH_CHECK(cv_.wait_for(lock, timeout, [this] { return done_; }), name(), ": not done after ",
+                timeout.count(), " ms");
   }
-  finish(std::move(error));
+  if (error_) std::rethrow_exception(error_);
+  return true;
 }
 
 void Work::fulfil(Future& future) const {
@@ -72,6 +101,11 @@ void Work::fulfil(Future& future) const {
   } else {
     future.markCompleted(c10::IValue(outputs_.empty() ? std::vector<at::Tensor>() : outputs_[0]));
   }
+}
+
+void Work::fulfilResult(Future& future) const {
+  future.markCompleted(c10::IValue(static_cast<std::int64_t>(
+      error_ ? ::c10d::WorkResult::COMM_ERROR : ::c10d::WorkResult::SUCCESS)));
 }
 
 std::vector<at::Tensor> Work::result() {
@@ -87,6 +121,7 @@ c10::intrusive_ptr<Future> Work::getFuture() {
     future_ = c10::make_intrusive<Future>(typeOf(outputs_));
     if (done_) fulfil(*future_);
   }
+  if (order_ && !done_ && hold_ == 0) hold_ = order_->hold();
   return future_;
 }
 
@@ -94,10 +129,7 @@ c10::intrusive_ptr<Future> Work::getFutureResult() {
   const std::lock_guard lock(mutex_);
   if (!futureResult_) {
     futureResult_ = c10::make_intrusive<Future>(c10::IntType::get());
-    if (done_) {
-      futureResult_->markCompleted(c10::IValue(static_cast<std::int64_t>(
-          error_ ? ::c10d::WorkResult::COMM_ERROR : ::c10d::WorkResult::SUCCESS)));
-    }
+    if (done_) fulfilResult(*futureResult_);
   }
   return futureResult_;
 }
@@ -111,15 +143,16 @@ MessageWork::MessageWork(int rank, Title title, const at::Tensor& tensor, std::u
 bool MessageWork::wait(std::chrono::milliseconds timeout) {
   constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
   const auto limit = std::min(timeout == kNoTimeout ? timeout_ : timeout, kLongest);
-  bool late = false;
-  {
-    std::unique_lock lock(mutex_);
-    late = !cv_.wait_for(lock, limit, [this] { return completed_; });
-  }
+  std::unique_lock lock(mutex_);
+  const bool late = !cv_.wait_for(lock, limit, [this] { return isOver(); });
   if (late && giveUp_) {
+    lock.unlock();
     giveUp_({StatusCode::kTimeout, fmt::format("waited {} ms for {}", limit.count(), peer_)});
+    lock.lock();
   }
-  return ::c10d::Work::wait(kNoTimeout);
+  cv_.wait(lock, [this] { return done_; });
+  if (error_) std::rethrow_exception(error_);
+  return true;
 }
 
 void MessageWork::abort() {

@@ -29,6 +29,7 @@ namespace fs = std::filesystem;
 constexpr char kPrefix[] = "step-";
 constexpr char kLockName[] = ".lock";
 constexpr char kAsidePrefix[] = "set-aside-";
+constexpr char kBest[] = "best";
 constexpr std::size_t kMostListed = 10;
 
 // Where a checkpoint waits while the one that replaces it takes its place.
@@ -143,6 +144,33 @@ Result<std::int64_t> Directory::newest() const {
   COLLA_TRY_ASSIGN(const auto steps, list());
   if (steps.empty()) return noneIn(path_);
   return steps.back();
+}
+
+Status Directory::markBest(std::optional<std::int64_t> step) {
+  COLLA_TRY(own());
+  const std::string link = at(kBest);
+  std::error_code error;
+  if (!step) {
+    fs::remove(link, error);
+  } else {
+    // A link is made aside and renamed: at every moment there is an old or a new one.
+    const std::string aside = at(workName(*step));
+    fs::remove_all(aside, error);
+    fs::create_directory_symlink(stepName(*step), aside, error);
+    if (!error) COLLA_TRY(renamePath(aside, link));
+  }
+  if (error) return {StatusCode::kIo, fmt::format("cannot mark {}: {}", link, error.message())};
+  return syncDirectory(path_);
+}
+
+Result<std::int64_t> Directory::best() const {
+  std::error_code error;
+  const fs::path target = fs::read_symlink(at(kBest), error);
+  const auto step = error ? std::nullopt : stepOf(target.string());
+  if (step && fs::is_directory(at(stepName(*step)), error)) return *step;
+  return {StatusCode::kNotFound,
+          fmt::format("no checkpoint in {} is marked as the best one: --keep-best METRIC does it",
+                      path_)};
 }
 
 Result<std::string> Directory::find(std::int64_t step) const {
@@ -343,6 +371,11 @@ Status Directory::prune(int keep, std::int64_t newest) {
   COLLA_TRY(own());
   COLLA_TRY_ASSIGN(auto steps, scan());
   steps.erase(steps.upper_bound(newest), steps.end());
+  if (const auto spared = best(); spared.ok() && steps.contains(*spared)) {
+    // It counts as one of the last if it is one.
+    const auto after = std::distance(steps.upper_bound(*spared), steps.end());
+    if (after >= keep) steps.erase(*spared);
+  }
   std::vector<std::string> removed;
   while (steps.size() > static_cast<std::size_t>(std::max(keep, 0))) {
     const auto oldest = steps.begin();

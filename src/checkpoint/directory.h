@@ -4,8 +4,8 @@
 // whenever the process or the machine stops. What replaces a checkpoint of the same step moves the
 // old one aside first, and gives it back if the move was interrupted. What removes one renames it
 // before. What a run that resumed before it has left behind is in DIR/set-aside-1/ and so on, each
-// a directory of checkpoints of its own. Names that begin with a dot are work in progress; nobody
-// but their writer looks at them.
+// a directory of checkpoints of its own. DIR/best is a link to the best one, if one is marked.
+// Names that begin with a dot are work in progress; nobody but their writer looks at them.
 //
 // One process at a time saves in a directory: it holds a lock (DIR/.lock) that ends with it, so
 // what it finds half done is left over from a dead one, and is removed. Any number may read.
@@ -60,6 +60,12 @@ class Directory {
   // The last of them; kNotFound if there is none.
   Result<std::int64_t> newest() const;
 
+  // Marks the checkpoint of `step` as the best one: DIR/best links to it, and prune() spares it.
+  // Nothing: none is the best.
+  Status markBest(std::optional<std::int64_t> step);
+  // The step that is marked; kNotFound if there is none.
+  Result<std::int64_t> best() const;
+
   // kNotFound if there is no such step, with the steps that there are. For one that is damaged the
   // error says what is wrong with which file, and which is the newest whole one before it.
   Result<Loaded> load(std::int64_t step) const;
@@ -82,8 +88,8 @@ class Directory {
   // goes on from `step`: what it saves is then the newest. Interrupted, it has moved the newest.
   Result<std::string> setAside(std::int64_t step);
 
-  // Of the steps up to `newest`, removes all but the last `keep`. Later ones stay: they are not of
-  // the run that calls this, which resumed before them.
+  // Of the steps up to `newest`, removes all but the last `keep` and the best one. Later ones stay:
+  // they are not of the run that calls this, which resumed before them.
   Status prune(int keep, std::int64_t newest);
 
  private:

@@ -49,10 +49,11 @@ Saver::~Saver() {
   thread_.join();
 }
 
-Status Saver::start(const Manifest& manifest, const Contents& contents, More more) {
+Status Saver::start(const Manifest& manifest, const Contents& contents, More more, bool best) {
   COLLA_TRY(finish());
   COLLA_TRY(copy(manifest, contents));
   more_ = std::move(more);
+  best_ = best;
   {
     const MutexLock lock(mutex_);
     busy_ = true;
@@ -65,6 +66,16 @@ Status Saver::finish() {
   const MutexLock lock(mutex_);
   while (busy_) changed_.wait(mutex_);
   return std::exchange(error_, {});
+}
+
+Status Saver::markBest(std::int64_t step) {
+  COLLA_TRY(finish());
+  return directory_.markBest(step);
+}
+
+bool Saver::busy() {
+  const MutexLock lock(mutex_);
+  return busy_;
 }
 
 Status Saver::copy(const Manifest& manifest, const Contents& contents) {
@@ -126,6 +137,7 @@ Status Saver::write() {
   for (const auto* tensors : {&snapshot_.parameters, &snapshot_.buffers, &snapshot_.optimizer}) {
     for (const TensorView& tensor : *tensors) bytes_.add(tensor.bytes.size());
   }
+  if (best_) COLLA_TRY(directory_.markBest(saved.step));
   const std::chrono::duration<double> seconds = took;
   // Also if an old one cannot be removed: this one is there.
   COLLA_TRY(report(saved, seconds.count()));

@@ -46,7 +46,13 @@ class Saver {
   // `more` gives what else belongs to the checkpoint. It is called on the saver's thread, and what
   // it points to stays until it is destroyed.
   using More = std::function<Result<Contents>()>;
-  Status start(const Manifest& manifest, const Contents& contents, More more = nullptr);
+  // `best`: the checkpoint is the best one from then on (Directory::markBest).
+  Status start(const Manifest& manifest, const Contents& contents, More more = nullptr,
+               bool best = false);
+  // The same for one that was started before, once it is written.
+  Status markBest(std::int64_t step);
+  // One is being written.
+  bool busy();
 
   // Waits until everything is written. An error that start() has not returned, if there was one.
   Status finish();
@@ -76,6 +82,7 @@ class Saver {
   // Of the caller while !busy_, of the thread while busy_.
   Snapshot snapshot_;
   More more_;
+  bool best_ = false;
   std::unique_ptr<std::byte, Free> memory_;
   std::size_t capacity_ = 0;
 

@@ -14,20 +14,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// `path` is a directory of checkpoints or a run's directory with checkpoints/ in it.
+Directory directoryAt(const fs::path& path) {
+  std::error_code error;
+  return Directory(fs::is_directory(path / "checkpoints", error) ? path / "checkpoints" : path,
+                   Offer::kName);
+}
+
 }  // namespace
 
 Result<Named> splitStep(const std::string& text) {
   std::error_code error;
   const auto at = text.rfind('@');
   if (at == std::string::npos || fs::exists(text, error)) return Named{text, std::nullopt};
+  const std::string path = text.substr(0, at);
+  if (text.substr(at + 1) == "best") {
+    COLLA_TRY_ASSIGN(const std::int64_t best, directoryAt(path).best());
+    return Named{path, best};
+  }
   std::int64_t step = -1;
   const char* end = text.data() + text.size();
   const auto [stopped, wrong] = std::from_chars(text.data() + at + 1, end, step);
   if (wrong != std::errc{} || stopped != end || step < 0) {
     return {StatusCode::kInvalidArgument,
-            fmt::format("in \"{}\", what follows the @ is not a step", text)};
+            fmt::format("in \"{}\", what follows the @ is neither a step nor best", text)};
   }
-  return Named{text.substr(0, at), step};
+  return Named{path, step};
 }
 
 std::string_view toString(Part part) {
@@ -67,8 +79,7 @@ Result<Source> Source::open(const std::string& text) {
     COLLA_TRY_ASSIGN(Loaded loaded, Loaded::open(named.path));
     return Source(std::move(loaded));
   }
-  const Directory directory(
-      fs::is_directory(path / "checkpoints", error) ? path / "checkpoints" : path, Offer::kName);
+  const Directory directory = directoryAt(path);
   auto loaded = named.step ? directory.load(*named.step) : directory.loadNewest();
   if (!loaded.ok()) return loaded.status();
   return Source(*std::move(loaded));

@@ -21,8 +21,9 @@ struct Item {
   const TensorView* tensor = nullptr;
 };
 
-// PATH or PATH@STEP, taken apart. A path may have an @ of its own: what exists as it stands is
-// taken so. kInvalidArgument if what follows the last @ is neither part of a path nor a step.
+// PATH, PATH@STEP or PATH@best, taken apart. A path may have an @ of its own: what exists as it
+// stands is taken so. kInvalidArgument if what follows the last @ is neither part of a path nor a
+// step, kNotFound if no checkpoint is marked as the best one.
 struct Named {
   std::string path;
   std::optional<std::int64_t> step;
@@ -32,8 +33,8 @@ Result<Named> splitStep(const std::string& text);
 // Movable; what items() returns points into it.
 class Source {
  public:
-  // `text` is PATH or PATH@STEP. PATH is a directory of checkpoints or a run's directory with
-  // checkpoints/ in it (the newest step, unless one is named), the directory of one step, or a
+  // `text` is PATH, PATH@STEP or PATH@best. PATH is a directory of checkpoints or a run's directory
+  // with checkpoints/ in it (the newest step, unless one is named), the directory of one step, or a
   // .safetensors file. Checksums are verified where there are any.
   static Result<Source> open(const std::string& text);
 

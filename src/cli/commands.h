@@ -19,6 +19,7 @@ int modelsCommand(const Arguments& arguments);
 int predictCommand(const Arguments& arguments);
 int runCommand(const Arguments& arguments);
 int settingsCommand(const Arguments& arguments);
+int slurmCommand(const Arguments& arguments);
 int trainCommand(const Arguments& arguments);
 int versionCommand(const Arguments& arguments);
 

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 
 #include "base/command_line.h"
 #include "checkpoint/compare.h"
@@ -15,13 +14,6 @@ namespace {
 
 constexpr int kExitDifferent = 1;
 constexpr int kExitError = 2;
-
-bool writeText(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  return file.good();
-}
 
 }  // namespace
 
@@ -36,16 +28,16 @@ int compareCommand(const Arguments& arguments) {
       "1 different, 2 error.\n\n"
       "Examples:\n"
       "  colla compare runs/a runs/b\n"
-      "  colla compare runs/a@200 runs/b@200 --tolerance 1e-6 --out difference.json\n");
+      "  colla compare runs/a@200 runs/b@200 --tolerance 1e-6 --json difference.json\n");
   std::string a;
   std::string b;
   double tolerance = 0;
-  std::string out;
+  std::string json;
   app.add_option("A", a, "the one")->required();
   app.add_option("B", b, "the other")->required();
   auto* toleranceOption = app.add_option(
       "--tolerance", tolerance, "absolute differences up to this count as equal (but are told)");
-  app.add_option("--out", out, "also write the result there, as JSON");
+  addJsonFlag(app, json, "the same as JSON");
   if (const auto exitCode = parse(app, arguments)) return *exitCode;
   if (!(tolerance >= 0) || std::isinf(tolerance)) {
     return usageError(app.get_name(), "--tolerance takes a number that is not negative");
@@ -57,9 +49,9 @@ int compareCommand(const Arguments& arguments) {
   if (!right.ok()) return usageError(app.get_name(), right.status().message());
   const auto comparison = checkpoint::compare(
       *left, *right, toleranceOption->count() > 0 ? std::optional(tolerance) : std::nullopt);
-  fmt::print("{}", checkpoint::table(comparison));
-  if (!out.empty() && !writeText(out, checkpoint::toJson(comparison))) {
-    fmt::print(stderr, "{}: cannot write {}\n", app.get_name(), out);
+  if (json != "-") fmt::print("{}", checkpoint::table(comparison));
+  if (const Status written = writeJson(json, checkpoint::toJson(comparison)); !written.ok()) {
+    fmt::print(stderr, "{}: {}\n", app.get_name(), written.message());
     return kExitError;
   }
   return comparison.equal() ? 0 : kExitDifferent;

@@ -20,11 +20,12 @@ int dataCaptionsCommand(const Arguments& arguments) {
       "test.tfrecord (one tf.Example per image, with all of its captions) and vocab.txt, and is\n"
       "what colla train --data takes.\n");
   data::CaptionsPlan plan;
-  app.add_option("--images", plan.images, "folder with the images")->required();
-  app.add_option("--annotations", plan.annotations, "JSON file")->required();
-  app.add_option("--out", plan.out, "folder to write to")->required();
+  app.add_option("--images", plan.images, "folder with the images")->option_text("DIR")->required();
+  app.add_option("--annotations", plan.annotations, "JSON file")->option_text("FILE")->required();
+  app.add_option("--out", plan.out, "folder to write to")->option_text("DIR")->required();
   app.add_option("--vocabulary", plan.vocabulary,
-                 "file with the words, one per line; made of the captions unless given");
+                 "file with the words, one per line; made of the captions unless given")
+      ->option_text("FILE");
   app.add_option("--words", plan.words, "at most so many words; 0: all")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--min-count", plan.minCount, "leave out words that come less often")

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/nearest.h"
 #include "commands.h"
 #include "data_commands.h"
 
@@ -29,12 +30,12 @@ int dataCommand(const Arguments& arguments) {
     return usageError("colla data", "no command given (see colla data --help)");
   const std::string_view name = arguments.front();
   if (name == "--help" || name == "-h") {
-    fmt::print("Looks at data sets, and makes some.\n\nusage: colla data COMMAND [arguments]\n\n");
+    fmt::print("Looks at data sets, and makes some.\n\nUsage: colla data COMMAND [arguments]\n\n");
     for (const DataCommand& command : kDataCommands) {
       fmt::print("  {:10} {}\n", command.name, command.summary);
     }
     fmt::print(
-        "\nexamples:\n"
+        "\nExamples:\n"
         "  colla data info synthetic:cifar10            what a data set has\n"
         "  colla data vocab text/train.txt --out text/vocab.txt --words 10000\n"
         "  colla data captions --images coco/train2017 --out captions \\\n"
@@ -43,8 +44,11 @@ int dataCommand(const Arguments& arguments) {
   }
   const auto* command = std::ranges::find(kDataCommands, name, &DataCommand::name);
   if (command == kDataCommands.end()) {
+    std::vector<std::string> names;
+    for (const DataCommand& each : kDataCommands) names.emplace_back(each.name);
     return usageError("colla data",
-                      fmt::format("there is no command \"{}\" (see colla data --help)", name));
+                      fmt::format("there is no command \"{}\"{} (see colla data --help)", name,
+                                  didYouMean(name, names)));
   }
   return command->run(Arguments(arguments.begin() + 1, arguments.end()));
 }

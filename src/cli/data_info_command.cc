@@ -96,7 +96,7 @@ int dataInfoCommand(const Arguments& arguments) {
   CLI::App app(
       "Tells what is in a data set: samples of each part, fields with type and shape, and the\n"
       "values of up to 1000 samples:\n"
-      "colla data info NAME [--size HxW] [--length L] [--vocabulary FILE] [--augment]",
+      "colla data info NAME [flags]",
       "colla data info");
   app.footer(
       "NAME is what colla train --data takes: synthetic:cifar10, mnist:FOLDER, a folder, ….\n");
@@ -104,14 +104,15 @@ int dataInfoCommand(const Arguments& arguments) {
   std::string size;
   ReadOptions options;
   bool speed = false;
-  bool asJson = false;
+  std::string asJson;
   app.add_option("NAME", name, "the data set")->required();
-  app.add_option("--size", size, "scale images to HEIGHTxWIDTH");
+  app.add_option("--size", size, "scale images to HEIGHTxWIDTH")->option_text("HxW");
   app.add_option("--length", options.length, "cut or pad sequences to that length");
-  app.add_option("--vocabulary", options.vocabulary, "file with the words, one per line");
+  app.add_option("--vocabulary", options.vocabulary, "file with the words, one per line")
+      ->option_text("FILE");
   app.add_flag("--augment", options.augment, "crop and flip images of the training part");
   app.add_flag("--speed", speed, "measure how fast one thread reads, a second for each part");
-  app.add_flag("--json", asJson, "print JSON");
+  addJsonFlag(app, asJson, "the same as JSON");
   if (const auto exitCode = parse(app, arguments)) return *exitCode;
   if (!size.empty() && !parseSize(size, options)) {
     return usageError(app.get_name(), fmt::format("--size is {}, but is to be like 128x128", size));
@@ -126,13 +127,14 @@ int dataInfoCommand(const Arguments& arguments) {
     fmt::print(stderr, "{}: {}\n", app.get_name(), part->status().message());
     return 1;
   }
-  if (asJson) {
-    nlohmann::json json = {{"name", name}, {"train", nullptr}, {"test", nullptr}};
-    if (train.ok()) json["train"] = toJson(*train);
-    if (test.ok()) json["test"] = toJson(*test);
-    fmt::print("{}\n", json.dump(2));
-    return 0;
+  nlohmann::json json = {{"name", name}, {"train", nullptr}, {"test", nullptr}};
+  if (train.ok()) json["train"] = toJson(*train);
+  if (test.ok()) json["test"] = toJson(*test);
+  if (const Status written = writeJson(asJson, json.dump(2)); !written.ok()) {
+    fmt::print(stderr, "{}: {}\n", app.get_name(), written.message());
+    return 1;
   }
+  if (asJson == "-") return 0;
   if (train.ok())
     print(*train);
   else

@@ -24,7 +24,7 @@ int dataVocabCommand(const Arguments& arguments) {
   std::string out;
   data::WordCounter::Limits limits;
   app.add_option("TEXT", text, "file or folder")->required();
-  app.add_option("--out", out, "file to write")->required();
+  app.add_option("--out", out, "file to write")->option_text("FILE")->required();
   app.add_option("--words", limits.words, "at most so many words, those four included; 0: all")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--min-count", limits.minCount, "leave out words that come less often")

@@ -5,6 +5,7 @@
 #include "base/command_line.h"
 #include "checkpoint/export.h"
 #include "checkpoint/source.h"
+#include "checkpoint_argument.h"
 #include "commands.h"
 
 namespace colla::cli {
@@ -25,8 +26,8 @@ int exportCommand(const Arguments& arguments) {
       "print(load_file(\"m.safetensors\"))'\n");
   std::string name;
   std::string out;
-  app.add_option("CHECKPOINT", name, "what to export")->required();
-  app.add_option("--out", out, "the file to write")->required();
+  addCheckpoint(app, name, "what to export")->required();
+  app.add_option("--out", out, "the file to write")->option_text("FILE")->required();
   if (const auto exitCode = parse(app, arguments)) return *exitCode;
 
   const auto fail = [&](const Status& status) {

@@ -51,27 +51,41 @@ int horovodrunCommand(const Arguments& arguments) {
   launch::RunOptions options;
   options.name = kHorovodrun;
   options.workers = 0;
-  std::string hostList, hostFile, interfaces, timeline, startTimeout, warning, shutdown, fusion;
+  std::string hostList, hostFile, interfaces, timeline, startTimeout, warning, shutdown, fusion,
+      discovery;
   double cycle = -1;
   int port = 0;
+  std::optional<int> least, most;  // Of workers, of a job whose number of workers changes.
   bool verbose = false, noStallCheck = false, gloo = false, mpi = false;
   app.add_option("-n,--np,--num-proc", options.workers,
                  "workers; also -np N. By default as many as the hosts have slots");
-  app.add_option("-H,--hosts", hostList, "HOST:SLOTS,… ; only this host, for now");
-  app.add_option("--hostfile", hostFile, "file with lines of HOST slots=N");
+  app.add_option("-H,--hosts", hostList, "only this host, for now")->option_text("HOST:SLOTS,…");
+  app.add_option("--hostfile", hostFile, "file with lines of HOST slots=N")->option_text("FILE");
   app.add_option("-p,--ssh-port", port, "is accepted: there are no hosts to reach by ssh yet");
   app.add_option("--network-interfaces,--network-interface", interfaces,
-                 "network interface to listen on; of several, the first (interface)");
-  app.add_option("--start-timeout", startTimeout, "seconds to wait for all (start_timeout)");
+                 "network interface to listen on; of several, the first (interface)")
+      ->option_text("NAME");
+  app.add_option("--start-timeout", startTimeout, "seconds to wait for all (start_timeout)")
+      ->option_text("SECONDS");
   app.add_flag("--verbose", verbose, "say more (log)");
-  app.add_option("--timeline-filename", timeline, "file for a trace (timeline)");
+  app.add_option("--timeline-filename", timeline, "file for a trace (timeline)")
+      ->option_text("FILE");
   app.add_flag("--no-stall-check", noStallCheck, "report no stalls (stall_warning)");
   app.add_option("--stall-check-warning-time-seconds", warning,
-                 "seconds after which a stall is reported (stall_warning)");
+                 "seconds after which a stall is reported (stall_warning)")
+      ->option_text("SECONDS");
   app.add_option("--stall-check-shutdown-time-seconds", shutdown,
-                 "seconds after which a stall ends the job (stall_shutdown)");
-  app.add_option("--fusion-threshold-mb", fusion, "MiB that travel together (fusion_mb)");
+                 "seconds after which a stall ends the job (stall_shutdown)")
+      ->option_text("SECONDS");
+  app.add_option("--fusion-threshold-mb", fusion, "MiB that travel together (fusion_mb)")
+      ->option_text("N");
   app.add_option("--cycle-time-ms", cycle, "how long operations wait for others (cycle_us)");
+  app.add_option("--min-np,--min-num-proc", least,
+                 "accepted; the number of workers does not change yet");
+  app.add_option("--max-np,--max-num-proc", most,
+                 "accepted; the number of workers does not change yet");
+  app.add_option("--host-discovery-script", discovery, "accepted; the script is not run yet")
+      ->option_text("FILE");
   app.add_flag("--gloo,--use-gloo", gloo, "is accepted: Colla has a transport of its own");
   app.add_flag("--mpi,--use-mpi", mpi, "is accepted: Colla has a transport of its own");
 
@@ -79,6 +93,7 @@ int horovodrunCommand(const Arguments& arguments) {
   options.command = takeCommand(app, flags);
   if (const auto exitCode = parse(app, flags)) return *exitCode;
 
+  if (app.count("--np") == 0 && least) options.workers = *least;
   if (!hostList.empty() && !hostFile.empty()) {
     return usageError(kHorovodrun, "-H and --hostfile say the same: give one of them");
   }
@@ -87,13 +102,25 @@ int horovodrunCommand(const Arguments& arguments) {
     if (!hosts.ok()) return usageError(kHorovodrun, hosts.status().message());
     const auto slots = slotsHere(*hosts);
     if (!slots.ok()) return usageError(kHorovodrun, slots.status().message());
-    if (app.count("--np") == 0) options.workers = *slots;
+    if (app.count("--np") == 0 && !least) options.workers = *slots;
     if (options.workers > *slots) {
       return usageError(kHorovodrun, fmt::format("-np is {}, but the hosts have {} slots",
                                                  options.workers, *slots));
     }
-  } else if (app.count("--np") == 0) {
+  } else if (app.count("--np") == 0 && !least) {
     return usageError(kHorovodrun, "--np is required, or hosts with -H or --hostfile");
+  }
+  if ((least && *least > options.workers) || (most && *most < options.workers)) {
+    return usageError(
+        kHorovodrun,
+        fmt::format("-np is {}, but --min-np and --max-np leave {} to {}", options.workers,
+                    least.value_or(1), most.value_or(launch::kMaxProcesses)));
+  }
+  if (least || most || !discovery.empty()) {
+    fmt::print(stderr,
+               "{}: the number of workers stays {} for now: --min-np, --max-np and "
+               "--host-discovery-script change nothing yet\n",
+               kHorovodrun, options.workers);
   }
 
   std::map<std::string, std::string> settings;

@@ -6,6 +6,7 @@
 #include "checkpoint/inspect.h"
 #include "checkpoint/report.h"
 #include "checkpoint/source.h"
+#include "checkpoint_argument.h"
 #include "commands.h"
 
 namespace colla::cli {
@@ -13,15 +14,16 @@ namespace colla::cli {
 int inspectCommand(const Arguments& arguments) {
   CLI::App app(
       "Shows what is in a checkpoint: manifest, tensors, their types, shapes and norms:\n"
-      "colla inspect A[@STEP] [--json]",
+      "colla inspect CHECKPOINT[@STEP] [flags]",
       "colla inspect");
   app.footer(
-      "A is a directory of checkpoints, a run's directory (the newest step is taken unless one is\n"
-      "named), the directory of one step, or a .safetensors file.\n");
+      "CHECKPOINT is a directory of checkpoints, a run's directory (the newest step is taken "
+      "unless\n"
+      "one is named), the directory of one step, or a .safetensors file.\n");
   std::string name;
-  bool asJson = false;
-  app.add_option("A", name, "what to look at")->required();
-  app.add_flag("--json", asJson, "print JSON");
+  std::string json;
+  addCheckpoint(app, name, "what to look at")->required();
+  addJsonFlag(app, json, "the same as JSON");
   if (const auto exitCode = parse(app, arguments)) return *exitCode;
 
   const auto source = checkpoint::Source::open(name);
@@ -30,8 +32,11 @@ int inspectCommand(const Arguments& arguments) {
     return 1;
   }
   const auto inspection = checkpoint::inspect(*source);
-  fmt::print("{}", asJson ? checkpoint::toJson(inspection) : checkpoint::table(inspection));
-  return 0;
+  if (json != "-") fmt::print("{}", checkpoint::table(inspection));
+  const Status written = writeJson(json, checkpoint::toJson(inspection));
+  if (written.ok()) return 0;
+  fmt::print(stderr, "{}: {}\n", app.get_name(), written.message());
+  return 1;
 }
 
 }  // namespace colla::cli

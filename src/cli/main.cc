@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/command_line.h"
+#include "base/nearest.h"
 #include "bench/command.h"
 #include "commands.h"
 
@@ -31,6 +32,7 @@ constexpr std::array kCommands = {
     Command{"predict", "say what a trained model makes of each sample", predictCommand},
     Command{"run", "start a program as the processes of one job", runCommand},
     Command{"settings", "list all settings and their values", settingsCommand},
+    Command{"slurm", "write a batch file for Slurm, and submit it", slurmCommand},
     Command{"train", "train a model, with any number of workers", trainCommand},
     Command{"version", "tell the version and what is built in", versionCommand},
 };
@@ -38,12 +40,12 @@ constexpr std::array kCommands = {
 void printOverview() {
   fmt::print(
       "Colla trains one model with many workers.\n\n"
-      "usage: colla COMMAND [arguments]\n\n");
+      "Usage: colla COMMAND [arguments]\n\n");
   for (const Command& command : kCommands) {
     fmt::print("  {:10} {}\n", command.name, command.summary);
   }
   fmt::print(
-      "\nexamples:\n"
+      "\nExamples:\n"
       "  colla demo                            see what Colla does, in a minute\n"
       "  colla train mlp --np 2 --epochs 3     train with two workers\n"
       "  colla data info synthetic:cifar10     what a data set has\n"
@@ -51,27 +53,37 @@ void printOverview() {
       "  colla bench collectives               Colla beside Gloo and Open MPI\n"
       "  colla bench train                     Colla beside PyTorch\n"
       "  colla bench ps                        Colla's servers beside MXNet's and TensorFlow's\n"
-      "  colla COMMAND --help                  more about a command\n");
+      "  colla help COMMAND                    more about a command, as colla COMMAND --help\n");
 }
 
 int main(const Arguments& arguments) {
   if (arguments.empty()) return usageError("colla", "no command given (see colla --help)");
   std::string_view name = arguments.front();
-  if (name == "--help" || name == "-h" || name == "help") {
+  const bool help = name == "help";  // `colla help train` is `colla train --help`.
+  if (name == "--help" || name == "-h" || (help && arguments.size() == 1)) {
     printOverview();
     return 0;
+  }
+  Arguments rest(arguments.begin() + (help ? 2 : 1), arguments.end());
+  if (help) {
+    name = arguments[1];
+    rest.emplace_back("--help");
   }
   if (name == "--version") name = "version";
   const auto* command = std::ranges::find(kCommands, name, &Command::name);
   if (command == kCommands.end()) {
-    return usageError("colla", fmt::format("there is no command \"{}\" (see colla --help)", name));
+    std::vector<std::string> names;
+    for (const Command& each : kCommands) names.emplace_back(each.name);
+    return usageError("colla", fmt::format("there is no command \"{}\"{} (see colla --help)", name,
+                                           didYouMean(name, names)));
   }
-  return command->run(Arguments(arguments.begin() + 1, arguments.end()));
+  return command->run(rest);
 }
 
 }  // namespace
 }  // namespace colla::cli
 
 int main(int argc, char** argv) {
+  colla::obeyInterrupt();
   return colla::cli::main(colla::Arguments(argv + 1, argv + argc));
 }

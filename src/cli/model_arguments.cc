@@ -9,22 +9,37 @@ namespace colla::cli {
 ModelArguments::ModelArguments(CLI::App& app) : app_(app) {
   app.add_option("MODEL", name_, "which model: `colla models` lists them")->required();
   app.add_option(
-      "--data", data_,
-      "mnist:, cifar10:, cifar100:, images:, tfrecord:, captions:, proteins:, libsvm: or "
-      "text: and a folder or file, a folder alone, or synthetic:mnist and the like "
-      "(docs/data.md); by default what `colla models` says");
+         "--data", data_,
+         "mnist:, cifar10:, cifar100:, images:, tfrecord:, captions:, proteins:, libsvm: or "
+         "text: and a folder or file, a folder alone, or synthetic:mnist and the like, as "
+         "docs/data.md says; by default what `colla models` says")
+      ->option_text("NAME");
 }
 
-std::optional<int> ModelArguments::takeModel(const Arguments& arguments) {
+Task ModelArguments::defaults() const {
+  Task task;
+  if (entry_ == nullptr) return task;
+  task.optimizer = entry_->optimizer;
+  task.batch = entry_->batch;
+  task.schedule = entry_->schedule;
+  task.clipNorm = entry_->clipNorm;
+  return task;
+}
+
+std::optional<int> ModelArguments::takeModel(const Arguments& arguments, std::string_view hint) {
   // The model comes first, so that nothing has to be known of flags yet.
   if (arguments.empty() || arguments.front().starts_with('-')) return std::nullopt;
   const auto entry = models::findModel(arguments.front());
-  if (!entry.ok()) return usageError(app_.get_name(), entry.status().message());
+  if (!entry.ok()) {
+    return usageError(app_.get_name(), fmt::format("{}{}", entry.status().message(), hint));
+  }
   entry_ = *entry;
   values_ = models::defaults(entry_->flags);
+  app_.get_option("--data")->default_str(std::string(entry_->data));
   for (const models::Flag& flag : entry_->flags) {
     app_.add_option(fmt::format("--{}", flag.name), values_.find(flag.name)->second,
-                    fmt::format("{} ({})", flag.help, flag.fallback))
+                    std::string(flag.help))
+        ->default_str(std::string(flag.fallback))
         ->group(fmt::format("Model {}", entry_->name));
   }
   return std::nullopt;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/command_line.h"
 #include "models/catalog.h"
@@ -17,8 +18,12 @@ class ModelArguments {
   ModelArguments(const ModelArguments&) = delete;
   ModelArguments& operator=(const ModelArguments&) = delete;
 
-  // Before parse(): a model's flags are known once the model is. An exit code for an unknown one.
-  std::optional<int> takeModel(const Arguments& arguments);
+  // Before parse(): a model's flags are known once the model is. An exit code for an unknown one;
+  // `hint` is the end of that line.
+  std::optional<int> takeModel(const Arguments& arguments, std::string_view hint = "");
+  // After takeModel(): what the model is trained with unless flags say otherwise, for --help.
+  Task defaults() const;
+  bool hasModel() const { return entry_ != nullptr; }
   // After parse(): the task, with `part` of its data open. An exit code where that fails, after the
   // one line that says why.
   std::optional<int> makeTask(Part part, Task& task) const;

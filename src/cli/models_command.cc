@@ -4,21 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "base/readable.h"
 #include "commands.h"
 #include "models/catalog.h"
 #include "models/task.h"
 
 namespace colla::cli {
 namespace {
-
-// 89610 -> "89,610".
-std::string grouped(std::int64_t number) {
-  std::string text = std::to_string(number);
-  for (auto place = static_cast<std::ptrdiff_t>(text.size()) - 3; place > 0; place -= 3) {
-    text.insert(static_cast<std::size_t>(place), ",");
-  }
-  return text;
-}
 
 // What a model is trained with, as the flags that would say so.
 std::vector<std::string> flagsOf(const models::Entry& entry) {
@@ -60,12 +52,13 @@ int modelsCommand(const Arguments& arguments) {
       "Example:\n"
       "  colla models --json\n"
       "  colla train mlp --help                  the flags of one model\n");
-  bool asJson = false;
-  app.add_flag("--json", asJson, "print JSON");
+  std::string json;
+  addJsonFlag(app, json, "the same as JSON");
   if (const auto exitCode = parse(app, arguments)) return *exitCode;
+  const bool asText = json != "-";
 
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  if (!asJson) {
+  if (asText) {
     fmt::print("{:11} {:>10}  {:24} {:>5}  {:11} {}\n", "model", "parameters", "data", "batch",
                "optimizer", "what it is");
   }
@@ -78,18 +71,16 @@ int modelsCommand(const Arguments& arguments) {
     }
     const std::int64_t count = models::countParameters(task->model);
     const std::string optimizer = toString(entry.optimizer);
-    if (asJson) {
-      all.push_back({{"name", entry.name},
-                     {"summary", entry.summary},
-                     {"parameters", count},
-                     {"data", entry.data},
-                     {"batch", entry.batch},
-                     {"optimizer", optimizer},
-                     {"schedule", toString(entry.schedule)},
-                     {"clip_norm", entry.clipNorm},
-                     {"flags", models::toString(models::defaults(entry.flags))}});
-      continue;
-    }
+    all.push_back({{"name", entry.name},
+                   {"summary", entry.summary},
+                   {"parameters", count},
+                   {"data", entry.data},
+                   {"batch", entry.batch},
+                   {"optimizer", optimizer},
+                   {"schedule", toString(entry.schedule)},
+                   {"clip_norm", entry.clipNorm},
+                   {"flags", models::toString(models::defaults(entry.flags))}});
+    if (!asText) continue;
     // Name and learning rate; the rest are torch's defaults.
     const std::string brief = fmt::format("{} {}", optimizer.substr(0, optimizer.find(' ')),
                                           learningRate(entry.optimizer));
@@ -97,12 +88,12 @@ int modelsCommand(const Arguments& arguments) {
                entry.batch, brief, entry.summary);
     printFlags(flagsOf(entry));
   }
-  if (asJson) {
-    fmt::print("{}\n", all.dump(2));
-  } else {
+  if (asText)
     fmt::print("Running statistics (of BatchNorm) are not counted among the parameters.\n");
-  }
-  return 0;
+  const Status written = writeJson(json, all.dump(2));
+  if (written.ok()) return 0;
+  fmt::print(stderr, "{}: {}\n", app.get_name(), written.message());
+  return 1;
 }
 
 }  // namespace colla::cli

@@ -6,10 +6,12 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/terminal.h"
+
 namespace colla::cli {
 
 PercentLine::PercentLine(std::string what)
-    : what_(std::move(what)), terminal_(::isatty(STDERR_FILENO) == 1) {}
+    : what_(std::move(what)), terminal_(isTerminal(STDERR_FILENO)) {}
 
 PercentLine::~PercentLine() {
   if (shown_ >= 0) fmt::print(stderr, "\r\x1b[K");

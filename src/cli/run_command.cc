@@ -5,6 +5,7 @@
 
 #include "base/command_line.h"
 #include "base/config.h"
+#include "base/nearest.h"
 #include "colla/strategy.h"
 #include "commands.h"
 #include "job/settings.h"
@@ -54,22 +55,27 @@ int runCommand(const Arguments& arguments) {
   auto* serversOption = app.add_option("--ps", options.servers, "parameter servers");
   std::string strategy;
   app.add_option(
-      "--strategy", strategy,
-      fmt::format("how the workers of a program that does not say agree: {}; {} get one "
-                  "server if --ps does not say how many",
-                  strategyNames(hasProcesses),
-                  strategyNames([](const StrategyTraits& each) { return each.servers; })));
+         "--strategy", strategy,
+         fmt::format("how the workers of a program that does not say agree: {}; {} get one "
+                     "server if --ps does not say how many",
+                     strategyNames(hasProcesses),
+                     strategyNames([](const StrategyTraits& each) { return each.servers; })))
+      ->option_text("NAME");
   app.add_option(
       "--spare-workers", options.spareWorkers,
       "go on when workers fail, up to so many, other than worker 0 (0); the program must "
       "be able to");
-  app.add_option("--env", environment, "NAME=VALUE for every process; may be repeated")
+  app.add_option("--env", environment, "for every process; may be repeated")
+      ->option_text("NAME=VALUE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--output-dir", options.outputDir,
-                 "also write what each process says to worker-0.out, worker-0.err, … there");
-  auto* timeoutOption = app.add_option("--timeout", timeout, "end the job after so many seconds");
-  app.add_option("--grace", grace, "seconds that processes have to end by themselves (5)");
+                 "also write what each process says to worker-0.out, worker-0.err, … there")
+      ->option_text("DIR");
+  auto* timeoutOption = app.add_option("--timeout", timeout, "end the job after so many seconds")
+                            ->option_text("SECONDS");
+  app.add_option("--grace", grace, "seconds that processes have to end by themselves (5)")
+      ->option_text("SECONDS");
   app.add_flag("--no-prefix", noPrefix, "do not say before each line whose it is");
   const SettingFlags settings(app, job::settings());
 
@@ -87,8 +93,13 @@ int runCommand(const Arguments& arguments) {
   if (!strategy.empty()) {
     const auto parsed = parseStrategy(strategy);
     if (!parsed.ok() || !hasProcesses(traitsOf(*parsed))) {
-      return usageError(kRun, fmt::format("there is no strategy \"{}\" for workers: use {}",
-                                          strategy, strategyNames(hasProcesses)));
+      std::vector<std::string> names;
+      for (const StrategyTraits& traits : strategies()) {
+        if (hasProcesses(traits)) names.emplace_back(traits.name);
+      }
+      return usageError(kRun,
+                        fmt::format("there is no strategy \"{}\" for workers: use {}{}", strategy,
+                                    strategyNames(hasProcesses), didYouMean(strategy, names)));
     }
     if (hasServers(*parsed) && serversOption->count() == 0) options.servers = 1;
     options.environment.emplace_back("COLLA_STRATEGY", strategy);

@@ -27,8 +27,18 @@ Status reduceDirect(GroupCore::Turn& turn, const SumTree& tree,
                     std::span<const Range> ranges, std::byte* out,
                     const std::function<void(Range piece)>& ready);
 
-// Folds along the tree into `result` of `root`; the others' is not used.
+// Folds into `result` of `root`; the others' is not used.
 Status reduceTree(const Reduction& reduction, int root);
+Status reduceByMessages(const Reduction& reduction, int root);
+
+// Halving and the tree send sums of several leaves, and those of 16-bit floats need 32 bits until
+// the root rounds them. Other algorithms send leaves and results alone.
+bool canSendSums(DataType type);
+// The one for so many ranks and bytes, if no other is named.
+Algorithm chooseByMessages(int ranks, const SumTree& tree, DataType type, std::size_t bytes);
+// With that, or with `algorithm`.
+Status allreduceByMessages(const Reduction& reduction);
+Status allreduceByMessages(const Reduction& reduction, Algorithm algorithm);
 
 Status broadcastMessages(GroupCore::Turn& turn, std::span<std::byte> data, int root,
                          std::uint32_t firstStep = 0);

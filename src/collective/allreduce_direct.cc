@@ -18,7 +18,7 @@ Status reduceDirect(GroupCore::Turn& turn, const SumTree& tree,
                     std::span<const ConstBuffer> partials, ReduceOp op,
                     std::span<const Range> ranges, std::byte* out,
                     const std::function<void(Range piece)>& ready) {
-  const int self = turn.group.rank();
+  const int self = turn.rank();
   const DataType type = partials[0].type();
   const Range mine = ranges[self];
   const std::size_t pieces = piecesIn(mine);
@@ -28,7 +28,7 @@ Status reduceDirect(GroupCore::Turn& turn, const SumTree& tree,
   // Where leaf number i of another rank arrives: one after the other, each `mine` long.
   std::vector<std::byte*> arrival(tree.leaves(), nullptr);
   std::byte* next = received.get();
-  for (int rank = 0; rank < turn.group.size(); ++rank) {
+  for (int rank = 0; rank < turn.size(); ++rank) {
     for (int i = 0; rank != self && i < tree.leavesOf(rank); ++i) {
       arrival[tree.firstLeaf(rank) + i] = next;
       next += mine.size();
@@ -39,7 +39,7 @@ Status reduceDirect(GroupCore::Turn& turn, const SumTree& tree,
   for (std::size_t piece = 0; piece < pieces; ++piece) {
     Messages& messages = incoming.emplace_back(turn);
     const Range range = pieceOf(mine, piece);
-    for (int rank = 0; rank < turn.group.size(); ++rank) {
+    for (int rank = 0; rank < turn.size(); ++rank) {
       for (int i = 0; rank != self && i < tree.leavesOf(rank); ++i) {
         const auto step = static_cast<std::uint32_t>(piece * tree.leavesOf(rank) + i);
         std::byte* at = arrival[tree.firstLeaf(rank) + i] + (range.begin - mine.begin);
@@ -48,8 +48,8 @@ Status reduceDirect(GroupCore::Turn& turn, const SumTree& tree,
     }
   }
   Messages outgoing(turn);
-  for (int distance = 1; distance < turn.group.size(); ++distance) {
-    const int rank = (self + distance) % turn.group.size();  // Not everybody to rank 0 first.
+  for (int distance = 1; distance < turn.size(); ++distance) {
+    const int rank = (self + distance) % turn.size();  // Not everybody to rank 0 first.
     for (std::size_t piece = 0; piece < piecesIn(ranges[rank]); ++piece) {
       for (std::size_t i = 0; i < partials.size(); ++i) {
         const auto step = static_cast<std::uint32_t>(piece * partials.size() + i);
@@ -78,8 +78,8 @@ Status reduceDirect(GroupCore::Turn& turn, const SumTree& tree,
 Status allreduceDirect(const Reduction& reduction) {
   GroupCore::Turn& turn = reduction.turn;
   const Buffer result = reduction.result;
-  const int self = turn.group.rank();
-  const int ranks = turn.group.size();
+  const int self = turn.rank();
+  const int ranks = turn.size();
   const std::vector<Range> ranges = chunksOf(result.bytes().size(), ranks);
   // Results are numbered from here, above every step of the first half on every rank.
   const auto resultStep = [&](std::size_t piece) {

@@ -16,15 +16,15 @@ Status allreduceFlat(const Reduction& reduction) {
   std::vector<const std::byte*> leaves(tree.leaves());
   Messages messages(turn);
 
-  for (int rank = 0; rank < turn.group.size(); ++rank) {
+  for (int rank = 0; rank < turn.size(); ++rank) {
     for (int i = 0; i < tree.leavesOf(rank); ++i) {
       const int leaf = tree.firstLeaf(rank) + i;
-      leaves[leaf] = rank == turn.group.rank() ? partials[i].data() : &received[leaf * bytes];
-      if (rank != turn.group.rank()) messages.recv(rank, i, {&received[leaf * bytes], bytes});
+      leaves[leaf] = rank == turn.rank() ? partials[i].data() : &received[leaf * bytes];
+      if (rank != turn.rank()) messages.recv(rank, i, {&received[leaf * bytes], bytes});
     }
   }
-  for (int rank = 0; rank < turn.group.size(); ++rank) {
-    if (rank == turn.group.rank()) continue;
+  for (int rank = 0; rank < turn.size(); ++rank) {
+    if (rank == turn.rank()) continue;
     std::uint32_t step = 0;
     for (const ConstBuffer& partial : partials) messages.send(rank, step++, partial.bytes());
   }

@@ -30,8 +30,8 @@ std::pair<Range, Range> halves(Range range) {
 Status allreduceHalving(const Reduction& reduction) {
   const auto& [turn, tree, partials, result, op] = reduction;
   COLLA_CHECK(tree.complete());
-  const int self = turn.group.rank();
-  const int ranks = turn.group.size();
+  const int self = turn.rank();
+  const int ranks = turn.size();
   const Kernels& kernels = kernelsFor(result.type(), op);
   const std::size_t elementSize = sizeOf(result.type());
   if (partials[0].data() != result.data()) {

@@ -16,8 +16,8 @@ Status allreduceRing(const Reduction& reduction) {
   turn.group.warnOnce(
       "the ring adds in another order than the canonical one: its bits depend on the number of "
       "workers");
-  const int self = turn.group.rank();
-  const int ranks = turn.group.size();
+  const int self = turn.rank();
+  const int ranks = turn.size();
   const int left = (self + ranks - 1) % ranks;
   const int right = (self + 1) % ranks;
   const std::size_t bytes = result.bytes().size();

@@ -19,7 +19,7 @@ std::uint32_t firstStepAfter(const SumTree& tree) {
 // Into `result` of rank 0; the others' is not used.
 Status foldAtRankZero(const Reduction& reduction) {
   const auto& [turn, tree, partials, result, op] = reduction;
-  const int self = turn.group.rank();
+  const int self = turn.rank();
   const Kernels& kernels = kernelsFor(partials[0].type(), op);
   const std::size_t bytes = partials[0].bytes().size();
   const std::size_t count = partials[0].count();
@@ -76,7 +76,7 @@ Status allreduceTree(const Reduction& reduction) {
 Status reduceTree(const Reduction& reduction, int root) {
   if (root == 0) return foldAtRankZero(reduction);
   const ConstBuffer partial = reduction.partials[0];
-  const int self = reduction.turn.group.rank();
+  const int self = reduction.turn.rank();
   const std::uint32_t step = firstStepAfter(reduction.tree);
   const auto room = std::make_unique_for_overwrite<std::byte[]>(partial.bytes().size());
   Reduction folding = reduction;

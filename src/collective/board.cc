@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/check.h"
 #include "base/metric_families.h"
@@ -10,6 +11,10 @@
 
 namespace colla::collective {
 namespace {
+
+constexpr std::chrono::milliseconds kLookOutside{50};
+// Longer than those who wait for messages take to find out who is late.
+constexpr std::chrono::milliseconds kPatience{1500};
 
 constexpr std::size_t roundUp(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -24,7 +29,7 @@ Board::Layout::Layout(std::size_t ranks)
       staging(roundUp(numbers + 4 * numbersBytes, 4096)),
       total(staging + kStagingBytes) {}
 
-Board::Board(transport::SharedMemory& memory, std::shared_ptr<BoardShelf> shelf,
+Board::Board(transport::SharedMemory& memory, std::shared_ptr<MemoryShelf> shelf,
              std::vector<int> members, int rank, std::vector<std::string> names)
     : memory_(memory),
       shelf_(std::move(shelf)),
@@ -47,7 +52,7 @@ Board::~Board() {
 }
 
 Result<std::unique_ptr<Board>> Board::create(transport::SharedMemory& memory,
-                                             std::shared_ptr<BoardShelf> shelf,
+                                             std::shared_ptr<MemoryShelf> shelf,
                                              std::vector<int> members, int rank,
                                              std::vector<std::string> names) {
   std::unique_ptr<Board> board(
@@ -118,6 +123,20 @@ Status Board::awaitAll(Deadline deadline, std::uint64_t lag) {
   return awaitCounter(&Header::steps, steps_ - lag, deadline);
 }
 
+// As SharedMemory::wait(), with a look outside now and then.
+template <typename Ready>
+Status Board::wait(const Ready& ready, Deadline deadline, std::chrono::nanoseconds& waited) {
+  if (!outside_) return memory_.wait(others_, ready, deadline, waited);
+  while (true) {
+    const Deadline next = deadline.earlier(Deadline::after(kLookOutside));
+    Status status = memory_.wait(others_, ready, next, waited);
+    if (status.code() != StatusCode::kTimeout || next.when() == deadline.when()) return status;
+    Status news = outside_->news();
+    // Of lateness each knows its own part only.
+    if (!news.ok() && news.code() != StatusCode::kTimeout) return news;
+  }
+}
+
 // Looks at the ranks in turn and never back: a counter only rises.
 Status Board::awaitCounter(std::atomic<std::uint64_t> Header::*counter, std::uint64_t target,
                            Deadline deadline) {
@@ -136,7 +155,7 @@ Status Board::awaitCounter(std::atomic<std::uint64_t> Header::*counter, std::uin
     missed = next;
     return anyBroken();
   };
-  const Status status = memory_.wait(others_, over, deadline, waited);
+  const Status status = wait(over, deadline, waited);
   if (waits_[missed]) waits_[missed]->add(waited);
   if (next == size()) return {};
   // Who broke the group may have left since: its reason counts, not that it is gone.
@@ -149,9 +168,12 @@ Status Board::awaitCounter(std::atomic<std::uint64_t> Header::*counter, std::uin
       missing.push_back(names_[rank]);
     }
   }
-  return {StatusCode::kTimeout,
-          fmt::format("{}: waited in vain for {}", describe(call_), fmt::join(missing, ", ")),
-          members_[next]};
+  const Status late = didNotAnswer(missing, members_[next], waited, call_);
+  if (!outside_) return late;
+  outside_->tellLate(late);
+  static_cast<void>(memory_.wait(
+      others_, [&] { return anyBroken(); }, Deadline::after(kPatience), waited));
+  return anyBroken() ? whyBroken() : late;
 }
 
 void Board::breakUp(const Status& why) {

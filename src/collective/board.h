@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,7 +26,7 @@
 #include "base/deadline.h"
 #include "base/metrics.h"
 #include "colla/status.h"
-#include "collective/board_shelf.h"
+#include "collective/memory_shelf.h"
 #include "transport/shared_memory.h"
 #include "transport/transport.h"
 
@@ -45,13 +46,14 @@ class Board {
   struct Post {
     transport::Place result;  // What the others may write.
     std::array<transport::Place, kMostInputs> inputs;
+    bool copied = false;  // On two levels: these are copies, of a block at a time.
   };
 
   // This rank's board alone; `members` are the ranks' transport numbers, and `names` what to call
   // them. Its memory comes from `shelf`, and goes back there. Nothing but place(), open() and
   // breakUp() may be called before open() has succeeded.
   static Result<std::unique_ptr<Board>> create(transport::SharedMemory& memory,
-                                               std::shared_ptr<BoardShelf> shelf,
+                                               std::shared_ptr<MemoryShelf> shelf,
                                                std::vector<int> members, int rank,
                                                std::vector<std::string> names);
   ~Board();
@@ -86,6 +88,16 @@ class Board {
   void advance();
   Status awaitAll(Deadline deadline, std::uint64_t lag = 0);
 
+  // Of a group with ranks that are not on this board, and for whom members may wait elsewhere.
+  struct Outside {
+    // Why the group is broken out there; asked now and then while this rank waits here.
+    std::function<Status()> news;
+    // Hears who seems to be late at a deadline. Then members have a moment to say on the board whom
+    // they wait for themselves.
+    std::function<void(const Status&)> tellLate;
+  };
+  void setOutside(Outside outside) { outside_ = std::move(outside); }
+
   // Ends everybody's waits, now and later, with `why`. From any thread; the first one counts.
   void breakUp(const Status& why);
 
@@ -119,17 +131,19 @@ class Board {
   };
   std::span<std::uint64_t> numbers(int rank, std::size_t list);
 
-  Board(transport::SharedMemory& memory, std::shared_ptr<BoardShelf> shelf,
+  Board(transport::SharedMemory& memory, std::shared_ptr<MemoryShelf> shelf,
         std::vector<int> members, int rank, std::vector<std::string> names);
   Header& header(int rank) { return *reinterpret_cast<Header*>(boards_[rank].data()); }
   Status awaitCounter(std::atomic<std::uint64_t> Header::*counter, std::uint64_t target,
                       Deadline deadline);
+  template <typename Ready>
+  Status wait(const Ready& ready, Deadline deadline, std::chrono::nanoseconds& waited);
   Status compareCalls(std::uint64_t sequence);
   bool anyBroken();
   Status whyBroken();
 
   transport::SharedMemory& memory_;
-  const std::shared_ptr<BoardShelf> shelf_;
+  const std::shared_ptr<MemoryShelf> shelf_;
   std::vector<int> members_;
   std::vector<int> others_;
   int rank_;
@@ -140,6 +154,7 @@ class Board {
   std::vector<transport::Mapping> mappings_;  // and the others'.
   std::uint64_t steps_ = 0;
   std::atomic_flag brokeUp_;
+  std::optional<Outside> outside_;
   transport::Call call_;                                // Of the operation under way.
   std::vector<std::optional<metrics::Counter>> waits_;  // By rank; none for this one.
 };

@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "base/readable.h"
+
 namespace colla {
 
 std::string_view toString(ReduceOp op) {
@@ -13,8 +15,8 @@ std::string_view toString(ReduceOp op) {
 }
 
 namespace {
-constexpr std::array<std::string_view, 7> kAlgorithms = {"auto",    "shared", "flat", "direct",
-                                                         "halving", "tree",   "ring"};
+constexpr std::array<std::string_view, 8> kAlgorithms = {"auto",    "shared", "flat", "direct",
+                                                         "halving", "tree",   "ring", "levels"};
 }
 
 std::string_view toString(Algorithm algorithm) {
@@ -96,6 +98,24 @@ std::string describe(const transport::Call& call) {
     text += fmt::format(", algorithm {}", toString(static_cast<Algorithm>(call.detail)));
   }
   return text;
+}
+
+Status didNotAnswer(std::span<const std::string> names, int first,
+                    std::chrono::duration<double> waited, const transport::Call& call) {
+  const auto operation = static_cast<Operation>(call.operation);
+  std::string what(toString(operation));
+  if (operation == Operation::kSubgroup) {
+    what = fmt::format("the forming of a group of {}", call.count);
+  } else if (operation == Operation::kAlltoallv) {
+    what += fmt::format(" of {}", toString(static_cast<DataType>(call.type)));
+  } else if (operation != Operation::kRefused && operation != Operation::kBarrier) {
+    what +=
+        fmt::format(" of {} {}", grouped(call.count), toString(static_cast<DataType>(call.type)));
+  }
+  return {StatusCode::kTimeout,
+          fmt::format("{} did not answer for {} in {}", fmt::join(names, ", "), inSeconds(waited),
+                      what),
+          first};
 }
 
 }  // namespace collective

@@ -1,7 +1,9 @@
 // What a rank called, in the 16 bytes that transports carry and compare, and in words.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -45,5 +47,9 @@ std::string_view toString(Operation operation);
 
 // "allreduce of 1024 float32, sum" or "broadcast of 7 int64 from rank 2".
 std::string describe(const transport::Call& call);
+// The error of a rank that waited in vain: "rank 1 on host b did not answer for 5 s in allreduce of
+// 89,654 float32". `first` is the transport number of the first that is named.
+Status didNotAnswer(std::span<const std::string> names, int first,
+                    std::chrono::duration<double> waited, const transport::Call& call);
 
 }  // namespace colla::collective

@@ -9,6 +9,7 @@
 #include "collective/algorithms.h"
 #include "collective/arguments.h"
 #include "collective/call.h"
+#include "collective/on_levels.h"
 #include "collective/shared.h"
 
 namespace colla {
@@ -34,25 +35,11 @@ std::vector<std::size_t> offsetsOf(std::span<const std::size_t> counts, DataType
   return offsets;
 }
 
-// Whether every rank expects what the others send it. All see all lists, so that all find the same.
-Status compareParts(Turn& turn) {
-  collective::Board& board = *turn.group.board();
-  const auto& options = turn.group.options();
-  for (int from = 0; from < turn.group.size(); ++from) {
-    const auto sends = board.sends(from, turn.sequence);
-    for (int to = 0; to < turn.group.size(); ++to) {
-      const auto expects = board.expects(to, turn.sequence);
-      const std::size_t sent = sends[to + 1] - sends[to];
-      const std::size_t expected = expects[from + 1] - expects[from];
-      if (sent == expected) continue;
-      return {StatusCode::kMismatch,
-              fmt::format("{}: {} sends {} bytes to {}, which expects {}",
-                          collective::describe(turn.call), options.names[from], sent,
-                          options.names[to], expected),
-              options.members[from]};
-    }
-  }
-  return {};
+// The same for parts of equal size, in bytes.
+std::vector<std::size_t> equalParts(int parts, std::size_t bytes) {
+  std::vector<std::size_t> offsets(parts + 1, bytes);
+  std::exclusive_scan(offsets.begin(), offsets.end(), offsets.begin(), std::size_t{0});
+  return offsets;
 }
 
 }  // namespace
@@ -60,6 +47,7 @@ Status compareParts(Turn& turn) {
 Status barrier(Group& group, const CollectiveOptions& options) {
   GroupCore& core = group.core();
   return core.run({.operation = Operation::kBarrier}, options.timeout, {}, [&](Turn& turn) {
+    if (core.levels() != nullptr) return collective::barrierLevels(turn);
     if (core.board() == nullptr) return collective::barrierMessages(turn);
     return core.board()->arrive(turn.sequence, turn.call, turn.deadline);
   });
@@ -71,6 +59,7 @@ Status broadcast(Group& group, Buffer data, int root, const CollectiveOptions& o
       .operation = Operation::kBroadcast, .type = data.type(), .root = root, .count = data.count()};
   const Status refusal = checkRank(core, root, "root");
   return core.run(arguments, options.timeout, refusal, [&](Turn& turn) {
+    if (core.levels() != nullptr) return collective::broadcastLevels(turn, data.bytes(), root);
     if (core.board() == nullptr) return collective::broadcastMessages(turn, data.bytes(), root);
     const bool mine = core.rank() == root;
     const std::size_t bytes = data.bytes().size();
@@ -89,8 +78,12 @@ Status allgather(Group& group, ConstBuffer data, Buffer result, const Collective
       .operation = Operation::kAllgather, .type = data.type(), .count = data.count()};
   const Status refusal = first(
       {checkType(data, result), checkCount("result", result.count(), data.count() * core.size())});
-  return core.run(arguments, options.timeout, refusal, [&](Turn& turn) {
+  return core.run(arguments, options.timeout, refusal, [&](Turn& turn) -> Status {
     const std::size_t part = data.bytes().size();
+    if (core.levels() != nullptr) {
+      return collective::allgatherLevels(turn, data.bytes(), result.bytes(),
+                                         equalParts(core.size(), part));
+    }
     if (core.board() == nullptr) {
       std::byte* const own = result.data() + core.rank() * part;
       if (part > 0 && own != data.data()) std::memmove(own, data.data(), part);
@@ -123,6 +116,9 @@ Status allgatherv(Group& group, ConstBuffer data, Buffer result,
                                 .count = result.count()};
   return core.run(arguments, options.timeout, refusal, [&](Turn& turn) {
     const auto offsets = offsetsOf(counts, data.type());
+    if (core.levels() != nullptr) {
+      return collective::allgatherLevels(turn, data.bytes(), result.bytes(), offsets);
+    }
     const auto length = [&](int rank) { return offsets[rank + 1] - offsets[rank]; };
     if (core.board() == nullptr) {
       const std::vector<std::span<const std::byte>> outgoing(core.size(), present(data.bytes()));
@@ -159,8 +155,12 @@ Status alltoall(Group& group, ConstBuffer data, Buffer result, const CollectiveO
              data.count() == 0 || data.data() != result.data()
                  ? Status()
                  : invalid("data and result are the same memory")});
-  return core.run(arguments, options.timeout, refusal, [&](Turn& turn) {
+  return core.run(arguments, options.timeout, refusal, [&](Turn& turn) -> Status {
     const std::size_t part = data.bytes().size() / core.size();
+    if (core.levels() != nullptr) {
+      const auto offsets = equalParts(core.size(), part);
+      return collective::alltoallLevels(turn, data.bytes(), offsets, result.bytes(), offsets);
+    }
     if (core.board() == nullptr) {
       std::vector<std::span<const std::byte>> outgoing(core.size());
       std::vector<std::span<std::byte>> incoming(core.size());
@@ -210,6 +210,10 @@ Status alltoallv(Group& group, ConstBuffer data, std::span<const std::size_t> se
   return core.run(arguments, options.timeout, refusal, [&](Turn& turn) -> Status {
     const auto sends = offsetsOf(sendCounts, data.type());
     const auto recvs = offsetsOf(recvCounts, data.type());
+    if (core.levels() != nullptr) {
+      COLLA_TRY(collective::alltoallLevels(turn, data.bytes(), sends, result.bytes(), recvs));
+      return collective::barrierMessages(turn, /*firstStep=*/1);  // As below.
+    }
     if (core.board() == nullptr) {
       std::vector<std::span<const std::byte>> outgoing(core.size());
       std::vector<std::span<std::byte>> incoming(core.size());
@@ -238,7 +242,7 @@ Status alltoallv(Group& group, ConstBuffer data, std::span<const std::size_t> se
                       at[rank] + (seen.begin - begin), seen.size());
           }
         },
-        [&] { return compareParts(turn); });
+        [&] { return collective::comparePosted(turn); });
   });
 }
 
@@ -253,8 +257,9 @@ Status gather(Group& group, ConstBuffer data, Buffer result, int root,
              mine ? first({checkType(data, result),
                            checkCount("result", result.count(), data.count() * core.size())})
                   : Status()});
-  return core.run(arguments, options.timeout, refusal, [&](Turn& turn) {
+  return core.run(arguments, options.timeout, refusal, [&](Turn& turn) -> Status {
     const std::size_t part = data.bytes().size();
+    if (core.levels() != nullptr) COLLA_TRY(collective::meetLevels(turn));
     if (core.board() == nullptr) {
       std::vector<std::span<const std::byte>> outgoing(core.size());
       std::vector<std::span<std::byte>> incoming(core.size());
@@ -288,8 +293,9 @@ Status scatter(Group& group, ConstBuffer data, Buffer result, int root,
              mine ? first({checkType(data, result),
                            checkCount("data", data.count(), result.count() * core.size())})
                   : Status()});
-  return core.run(arguments, options.timeout, refusal, [&](Turn& turn) {
+  return core.run(arguments, options.timeout, refusal, [&](Turn& turn) -> Status {
     const std::size_t part = result.bytes().size();
+    if (core.levels() != nullptr) COLLA_TRY(collective::meetLevels(turn));
     if (core.board() == nullptr) {
       std::vector<std::span<const std::byte>> outgoing(core.size());
       std::vector<std::span<std::byte>> incoming(core.size());

@@ -1,6 +1,6 @@
 // The public collectives that reduce: each checks its arguments, says what it is, and picks a way.
-// Where the ranks share memory that is the shared one, unless another was named; otherwise
-// messages.
+// Where the ranks share memory that is the shared one, unless another was named; where some of them
+// do, two levels; otherwise messages.
 #include <memory>
 #include <vector>
 
@@ -11,7 +11,8 @@
 #include "collective/allreduce.h"
 #include "collective/arguments.h"
 #include "collective/fold.h"
-#include "collective/messages.h"
+#include "collective/kernels.h"
+#include "collective/on_levels.h"
 #include "collective/shared.h"
 
 namespace colla {
@@ -23,45 +24,30 @@ using collective::checkOp;
 using collective::checkRank;
 using collective::checkType;
 using collective::first;
-using collective::kFewRanks;
 using collective::Operation;
 using collective::Range;
 using collective::within;
 using Turn = GroupCore::Turn;
 
-Algorithm choose(GroupCore& group, const collective::SumTree& tree, std::size_t bytes) {
+Algorithm choose(GroupCore& group, const collective::SumTree& tree, ConstBuffer data) {
   if (group.board() != nullptr) return Algorithm::kShared;
-  if (bytes <= collective::kSmallBytes) {
-    return group.size() <= kFewRanks ? Algorithm::kFlat : Algorithm::kTree;
-  }
-  return tree.complete() && group.size() > kFewRanks ? Algorithm::kHalving : Algorithm::kDirect;
+  if (group.levels() != nullptr && collective::fitsLevels(tree)) return Algorithm::kLevels;
+  return collective::chooseByMessages(group.size(), tree, data.type(), data.bytes().size());
 }
 
-// Where the wanted one can't: the direct algorithm, which can do everything.
-Algorithm possible(GroupCore& group, const collective::SumTree& tree, Algorithm wanted) {
+// The direct algorithm, which can do everything, replaces one that can't do this.
+Algorithm possible(GroupCore& group, const collective::SumTree& tree, DataType type,
+                   Algorithm wanted) {
   if (group.size() == 1) return Algorithm::kFlat;
+  // One level is enough on one host.
+  if (wanted == Algorithm::kLevels && group.board() != nullptr) return Algorithm::kShared;
+  const bool levels = group.levels() != nullptr && collective::fitsLevels(tree);
+  const bool sums = wanted == Algorithm::kHalving || wanted == Algorithm::kTree;
+  if (sums && !collective::canSendSums(type)) return Algorithm::kDirect;
   if (wanted == Algorithm::kShared && group.board() == nullptr) return Algorithm::kDirect;
+  if (wanted == Algorithm::kLevels && !levels) return Algorithm::kDirect;
   if (wanted == Algorithm::kHalving && !tree.complete()) return Algorithm::kDirect;
   return wanted;
-}
-
-Status runAllreduce(const collective::Reduction& reduction, Algorithm algorithm) {
-  switch (algorithm) {
-    case Algorithm::kShared:
-      return collective::allreduceShared(reduction);
-    case Algorithm::kFlat:
-      return collective::allreduceFlat(reduction);
-    case Algorithm::kHalving:
-      return collective::allreduceHalving(reduction);
-    case Algorithm::kTree:
-      return collective::allreduceTree(reduction);
-    case Algorithm::kRing:
-      return collective::allreduceRing(reduction);
-    case Algorithm::kDirect:
-    case Algorithm::kAuto:
-      break;
-  }
-  return collective::allreduceDirect(reduction);
 }
 
 Status allreduceOver(GroupCore& group, const collective::SumTree& tree,
@@ -78,13 +64,17 @@ Status allreduceOver(GroupCore& group, const collective::SumTree& tree,
   refusal = first({refusal, checkOp(result.type(), options.op)});
   return group.run(arguments, options.timeout, refusal, [&](Turn& turn) -> Status {
     const Algorithm algorithm =
-        possible(group, tree,
-                 named == Algorithm::kAuto ? choose(group, tree, result.bytes().size()) : named);
+        possible(group, tree, result.type(),
+                 named == Algorithm::kAuto ? choose(group, tree, result) : named);
+    const collective::Reduction reduction{turn, tree, partials, result, options.op};
+    if (algorithm == Algorithm::kShared) return collective::allreduceShared(reduction);
+    if (algorithm == Algorithm::kLevels) return collective::allreduceLevels(reduction);
     // Ranks that share memory look for each other's calls there, whatever the algorithm.
-    if (group.board() != nullptr && algorithm != Algorithm::kShared) {
+    if (group.board() != nullptr) {
       COLLA_TRY(group.board()->arrive(turn.sequence, turn.call, turn.deadline));
     }
-    return runAllreduce({turn, tree, partials, result, options.op}, algorithm);
+    if (group.levels() != nullptr) COLLA_TRY(collective::meetLevels(turn));
+    return collective::allreduceByMessages(reduction, algorithm);
   });
 }
 
@@ -106,6 +96,11 @@ Status allreduce(Group& group, const SliceMap& map, std::span<const ConstBuffer>
   }
   const collective::SumTree& tree = map.tree();
   Status refusal = checkCount("partials", partials.size(), tree.leavesOf(core.rank()));
+  if (tree.slices() > tree.leaves() && !collective::canSendSums(result.type())) {
+    refusal = first({refusal, invalid("a sum of several slices needs 32 bits until the last one is "
+                                      "added, but it is {}: keep partial sums in float32",
+                                      toString(result.type()))});
+  }
   for (const ConstBuffer& partial : partials) {
     refusal = first({refusal, checkType(partial, result),
                      checkCount("a partial sum", partial.count(), result.count())});
@@ -137,6 +132,7 @@ Status postTogether(GroupCore& group, const SumTree& tree, std::span<const SumPa
     for (const SumPart& part : small) {
       reductions.push_back({turn, tree, part.partials, part.result, options.op});
     }
+    if (group.levels() != nullptr) return allreduceLevelsSmall(reductions);
     if (large == nullptr) return allreduceShared(reductions, nullptr);
     const Reduction last{turn, tree, large->partials, large->result, options.op};
     return allreduceShared(reductions, &last);
@@ -152,14 +148,16 @@ Status allreduceTogether(Group& group, const SliceMap& map, std::span<const SumP
   COLLA_CHECK(tree.ranks() == core.size());
   const Algorithm named =
       options.algorithm == Algorithm::kAuto ? core.options().algorithm : options.algorithm;
-  const bool shared =
-      core.board() != nullptr && (named == Algorithm::kAuto || named == Algorithm::kShared);
+  const bool levels =
+      core.levels() != nullptr && (named == Algorithm::kAuto || named == Algorithm::kLevels);
+  const bool posts = levels || (core.board() != nullptr &&
+                                (named == Algorithm::kAuto || named == Algorithm::kShared));
   std::vector<SumPart> small;
   std::vector<std::size_t> bytes;  // Of the small ones.
   std::vector<const SumPart*> large;
   for (const SumPart& part : parts) {
     bytes.push_back(part.result.bytes().size());
-    if (shared && fitsPosts(tree, bytes)) {
+    if (posts && fitsPosts(tree, bytes)) {
       small.push_back(part);
     } else {
       bytes.pop_back();
@@ -168,8 +166,9 @@ Status allreduceTogether(Group& group, const SliceMap& map, std::span<const SumP
   }
   std::span<const SumPart* const> alone = large;
   if (!small.empty()) {
-    COLLA_TRY(postTogether(core, tree, small, large.empty() ? nullptr : large.front(), options));
-    if (!large.empty()) alone = alone.subspan(1);
+    const bool with = !levels && !large.empty();
+    COLLA_TRY(postTogether(core, tree, small, with ? large.front() : nullptr, options));
+    if (with) alone = alone.subspan(1);
   }
   for (const SumPart* part : alone) {
     COLLA_TRY(allreduceOver(core, tree, part->partials, part->result, options, {}));
@@ -205,27 +204,10 @@ Status reduce(Group& group, ConstBuffer data, Buffer result, int root,
             fold(at, std::span(&out, 1), (end - begin) / elementSize);
           });
     }
-    if (choose(core, core.tree(), bytes) == Algorithm::kTree) {
-      return collective::reduceTree({turn, core.tree(), std::span(&data, 1), result, options.op},
-                                    root);
-    }
-    // The direct way, with the folded chunks going to the root alone.
-    const std::vector<Range> ranges = collective::chunksOf(bytes, core.size());
-    const Range own = ranges[core.rank()];
-    const auto chunk = std::make_unique_for_overwrite<std::byte[]>(own.size());
-    COLLA_TRY(collective::reduceDirect(turn, core.tree(), std::span(&data, 1), options.op, ranges,
-                                       chunk.get(), [](Range) {}));
-    collective::Messages messages(turn);
-    constexpr std::uint32_t kChunkStep = 1U << 31;
-    if (mine) {
-      for (int rank = 0; rank < core.size(); ++rank) {
-        if (rank != root) messages.recv(rank, kChunkStep, bytesOf(result, ranges[rank]));
-      }
-      std::copy_n(chunk.get(), own.size(), result.data() + own.begin);
-    } else {
-      messages.send(root, kChunkStep, {chunk.get(), own.size()});
-    }
-    return messages.wait();
+    const collective::Reduction reduction{turn, core.tree(), std::span(&data, 1), result,
+                                          options.op};
+    if (core.levels() != nullptr) return collective::reduceLevels(reduction, root);
+    return collective::reduceByMessages(reduction, root);
   });
 }
 
@@ -254,6 +236,9 @@ Status reduceScatter(Group& group, ConstBuffer data, Buffer result, const Reduce
             if (seen.size() > 0)
               fold(leaves, std::span(&out, 1), seen.size() / sizeOf(data.type()));
           });
+    }
+    if (core.levels() != nullptr) {
+      return collective::reduceScatterLevels(turn, data, result, options.op);
     }
     std::vector<Range> ranges(core.size());
     for (int rank = 0; rank < core.size(); ++rank) ranges[rank] = {rank * part, (rank + 1) * part};

@@ -16,12 +16,29 @@ constexpr int kDeepest = 32;
 }  // namespace
 
 Folder::Folder(const SumTree& tree, DataType type, ReduceOp op)
-    : tree_(tree), kernels_(kernelsFor(type, op)), elementSize_(sizeOf(type)) {}
+    : nodes_(tree.nodes()),
+      whole_(true),
+      divisor_(tree.slices()),
+      kernels_(kernelsFor(type, op)),
+      widening_(tree.leaves() > 2 ? wideningFor(type) : nullptr),
+      wide_(widening_ == nullptr ? kernels_ : kernelsFor(DataType::kFloat32, op)),
+      elementSize_(sizeOf(type)),
+      outSize_(elementSize_) {}
+
+Folder::Folder(std::span<const SumTree::Node> subtree, DataType type, ReduceOp op)
+    : nodes_(subtree),
+      whole_(false),
+      divisor_(1),
+      kernels_(kernelsFor(type, op)),
+      widening_(wideningFor(type)),
+      wide_(widening_ == nullptr ? kernels_ : kernelsFor(DataType::kFloat32, op)),
+      elementSize_(sizeOf(type)),
+      outSize_(sizeOf(sumType(type))) {}
 
 void Folder::operator()(std::span<const std::byte* const> leaves, std::span<std::byte* const> outs,
                         std::size_t count) const {
-  if (leaves.size() == 2 && outs.size() == 2) {
-    kernels_.combineRootTwice(outs[0], outs[1], leaves[0], leaves[1], count, tree_.slices());
+  if (whole_ && leaves.size() == 2 && outs.size() == 2) {
+    kernels_.combineRootTwice(outs[0], outs[1], leaves[0], leaves[1], count, divisor_);
     return;
   }
   foldBlocks(leaves, outs[0], count, [&](std::size_t offset, std::size_t bytes) {
@@ -40,12 +57,16 @@ void Folder::stage(std::span<const std::byte* const> leaves, std::byte* out, std
 template <typename Next>
 void Folder::foldBlocks(std::span<const std::byte* const> leaves, std::byte* out, std::size_t count,
                         const Next& next) const {
-  const std::size_t block = kBlockBytes / elementSize_;
+  const std::size_t block = kBlockBytes / (widening_ == nullptr ? elementSize_ : sizeof(float));
   for (std::size_t first = 0; first < count; first += block) {
     const std::size_t part = std::min(block, count - first);
-    const std::size_t offset = first * elementSize_;
-    foldBlock(leaves, offset, out + offset, part);
-    next(offset, part * elementSize_);
+    const std::size_t from = first * elementSize_, to = first * outSize_;
+    if (widening_ == nullptr) {
+      foldBlock(leaves, from, out + to, part);
+    } else {
+      foldWideBlock(leaves, from, out + to, part);
+    }
+    next(to, part * outSize_);
   }
 }
 
@@ -56,10 +77,7 @@ void Folder::foldBlock(std::span<const std::byte* const> leaves, std::size_t off
   alignas(64) thread_local std::array<std::array<std::byte, kBlockBytes>, kDeepest> scratch;
   std::array<const std::byte*, kDeepest> stack;
   int top = 0;
-  const double divisor = tree_.slices();
-  const auto nodes = tree_.nodes();
-
-  for (const SumTree::Node& node : nodes.first(nodes.size() - 1)) {
+  for (const SumTree::Node& node : nodes_.first(nodes_.size() - 1)) {
     if (node.leaf >= 0) {
       COLLA_DCHECK(top < kDeepest);
       stack[top++] = leaves[node.leaf] + offset;
@@ -69,10 +87,41 @@ void Folder::foldBlock(std::span<const std::byte* const> leaves, std::size_t off
     kernels_.combine(value, stack[top - 2], stack[top - 1], count);
     stack[--top - 1] = value;
   }
-  if (nodes.back().leaf >= 0) {
-    kernels_.finish(out, leaves[nodes.back().leaf] + offset, count, divisor);
+  const int only = nodes_.back().leaf;
+  if (only >= 0 && whole_) {
+    kernels_.finish(out, leaves[only] + offset, count, divisor_);
+  } else if (only >= 0) {
+    copyBytes(out, leaves[only] + offset, count * elementSize_);
+  } else if (whole_) {
+    kernels_.combineRoot(out, stack[0], stack[1], count, divisor_);
   } else {
-    kernels_.combineRoot(out, stack[0], stack[1], count, divisor);
+    kernels_.combine(out, stack[0], stack[1], count);
+  }
+}
+
+// The same with a stack of float32 blocks, on which a leaf is widened.
+void Folder::foldWideBlock(std::span<const std::byte* const> leaves, std::size_t offset,
+                           std::byte* out, std::size_t count) const {
+  alignas(64) thread_local std::array<std::array<float, kBlockBytes / sizeof(float)>, kDeepest>
+      stack;
+  int top = 0;
+  for (const SumTree::Node& node : nodes_.first(nodes_.size() - 1)) {
+    if (node.leaf >= 0) {
+      COLLA_DCHECK(top < kDeepest);
+      widening_->widen(stack[top++].data(), leaves[node.leaf] + offset, count);
+      continue;
+    }
+    --top;
+    wide_.combine(stack[top - 1].data(), stack[top - 1].data(), stack[top].data(), count);
+  }
+  float* const sum = stack[0].data();
+  if (whole_) {
+    wide_.combineRoot(sum, sum, stack[1].data(), count, divisor_);
+    widening_->round(out, sum, count);
+  } else if (nodes_.back().leaf >= 0) {
+    widening_->widen(reinterpret_cast<float*>(out), leaves[nodes_.back().leaf] + offset, count);
+  } else {
+    wide_.combine(out, sum, stack[1].data(), count);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "collective/algorithms.h"
+#include "collective/on_levels.h"
 #include "transport/spin.h"
 
 namespace colla {
@@ -19,12 +20,33 @@ transport::Transport* Routes::between(std::span<const int> members) const {
   return oneHost && host != nullptr ? host : wire;
 }
 
+Topology Routes::topologyOf(std::span<const int> members) const {
+  std::vector<std::string> where;
+  for (const int member : members) where.push_back(hosts[member]);
+  return Topology(where, sharesMemory);
+}
+
 GroupCore::GroupCore(Options options)
-    : options_(std::move(options)), tree_(collective::SumTree::ofRanks(size())) {}
+    : options_(std::move(options)),
+      tree_(collective::SumTree::ofRanks(size())),
+      whole_{.rank = options_.rank,
+             .members = options_.members,
+             .names = options_.names,
+             .transport = options_.transport} {}
+
+GroupCore::Turn GroupCore::Turn::inside() const {
+  collective::Levels& levels = *group.levels();
+  return {group, levels.inside(), levels.nextMeeting(), call, deadline, ownLimit};
+}
+
+GroupCore::Turn GroupCore::Turn::across(int lane, std::uint32_t messageRound) const {
+  return {group,       group.levels()->across(lane), sequence, call, deadline, ownLimit, {},
+          messageRound};
+}
 
 Result<std::unique_ptr<GroupCore>> GroupCore::create(Options options, Deadline deadline) {
   if (options.ids == nullptr) options.ids = std::make_shared<GroupIds>();
-  if (options.shelf == nullptr) options.shelf = std::make_shared<collective::BoardShelf>();
+  if (options.shelf == nullptr) options.shelf = std::make_shared<collective::MemoryShelf>();
   // Silently: an abort with this number would break the other group.
   if (!options.ids->claim(options.id)) {
     return {StatusCode::kUnsupported,
@@ -45,16 +67,42 @@ Result<std::unique_ptr<GroupCore>> GroupCore::create(Options options, Deadline d
 Status GroupCore::connect(Deadline deadline) {
   const transport::Call call = collective::encode(
       {.operation = collective::Operation::kSubgroup, .count = static_cast<std::uint64_t>(size())});
-  Turn turn{*this, 0, call, deadline, {}};
-  transport::SharedMemory* const memory = options_.transport->sharedMemory();
-  if (memory == nullptr) return collective::allgatherMessages(turn, {}, 0);
-  COLLA_TRY_ASSIGN(board_, collective::Board::create(*memory, options_.shelf, options_.members,
-                                                     options_.rank, options_.names));
-  std::vector<transport::Place> places(options_.members.size());
-  places[rank()] = board_->place();
+  Turn turn{*this, whole_, 0, call, deadline, /*ownLimit=*/true};
+  if (options_.transport->sharedMemory() != nullptr) {
+    return openBoard(turn, [&](auto board) {
+      board_ = std::move(board);
+      whole_.board = board_.get();
+    });
+  }
+  COLLA_TRY(collective::allgatherMessages(turn, {}, 0));
+  if (options_.routes == nullptr || !options_.routes->sharesMemory) return {};
+  const Topology topology = options_.routes->topologyOf(options_.members);
+  if (topology.hosts() == 1 || topology.hosts() == size()) return {};
+  levels_ = std::make_unique<collective::Levels>(whole_, topology, options_.routes->host);
+  if (levels_->inside().size() == 1) return {};
+  return openBoard({*this, levels_->inside(), 0, call, deadline, /*ownLimit=*/true},
+                   [&](auto board) { levels_->setBoard(std::move(board)); });
+}
+
+Status GroupCore::openBoard(Turn turn,
+                            const std::function<void(std::unique_ptr<collective::Board>)>& keep) {
+  const collective::Crew& crew = turn.crew;
+  COLLA_TRY_ASSIGN(auto made,
+                   collective::Board::create(*crew.transport->sharedMemory(), options_.shelf,
+                                             crew.members, crew.rank, crew.names));
+  collective::Board& board = *made;
+  keep(std::move(made));
+  std::vector<transport::Place> places(crew.members.size());
+  places[crew.rank] = board.place();
   COLLA_TRY(collective::allgatherDirect(turn, std::as_writable_bytes(std::span(places)),
                                         sizeof(transport::Place)));
-  return board_->open(places, call, deadline);
+  COLLA_TRY(board.open(places, turn.call, turn.deadline));
+  if (levels_ == nullptr) return {};
+  // A late rank of this host may itself wait for one of another host, and will say so; meanwhile
+  // that one's neighbours shall not blame this rank.
+  board.setOutside({.news = [this] { return options_.transport->aborted(options_.id); },
+                    .tellLate = [this](const Status& late) { tellMembers(late); }});
+  return {};
 }
 
 // By the coarse clock: to read the exact one would be a tenth of a small allreduce.
@@ -88,7 +136,7 @@ void GroupCore::abort(const Status& why) {
     if (!broken_.ok()) return;
     broken_ = why;
   }
-  if (board_ != nullptr) board_->breakUp(why);
+  breakBoards(why);
   tellMembers(why);
 }
 
@@ -138,8 +186,13 @@ std::string GroupCore::ahead() const {
 }
 
 Status GroupCore::end(const Turn& turn, Status status) {
+  constexpr std::string_view kSetting = " (collective_timeout)";
+  if (status.code() == StatusCode::kTimeout && !turn.ownLimit &&
+      !status.message().ends_with(kSetting)) {
+    status = {status.code(), std::string(status.message()).append(kSetting), status.peer()};
+  }
   if (!status.ok()) {
-    if (board_ != nullptr) board_->breakUp(status);
+    breakBoards(status);
     tellMembers(status);
   }
   {
@@ -155,11 +208,20 @@ Status GroupCore::end(const Turn& turn, Status status) {
 
 void GroupCore::tellMembers(const Status& why) {
   if (options_.transport != nullptr) options_.transport->abort(options_.id, why, options_.members);
+  // While its boards are being made, ranks of a host wait for messages of its own transport.
+  if (levels_ == nullptr || levels_->inside().transport == nullptr) return;
+  levels_->inside().transport->abort(options_.id, why, levels_->inside().members);
+}
+
+void GroupCore::breakBoards(const Status& why) {
+  if (board_ != nullptr) board_->breakUp(why);
+  if (levels_ != nullptr && levels_->board() != nullptr) levels_->board()->breakUp(why);
 }
 
 // A meeting of those whose arguments were refused. Who goes on with a real call finds out that
 // they do not, and so do they.
 Status GroupCore::meetRefused(Turn& turn) {
+  if (levels_ != nullptr) return collective::barrierLevels(turn);
   if (board_ == nullptr) return collective::barrierMessages(turn);
   return board_->arrive(turn.sequence, turn.call, turn.deadline);
 }

@@ -22,6 +22,8 @@
 #include "collective/board.h"
 #include "collective/call.h"
 #include "collective/call_metrics.h"
+#include "collective/crew.h"
+#include "collective/levels.h"
 #include "collective/sum_tree.h"
 #include "transport/transport.h"
 
@@ -55,9 +57,13 @@ struct Routes {
   transport::Transport* wire = nullptr;  // To every process of the job.
   transport::Transport* host = nullptr;  // To those of this host; null: there is none but `wire`.
   std::vector<std::string> hosts;        // By transport number: equal for processes of one host.
+  // Processes of one host share memory, on every host; `host` is null in one that is alone there.
+  bool sharesMemory = false;
 
   // Inside a host its own transport, otherwise the wire.
   transport::Transport* between(std::span<const int> members) const;
+  // Where those members are.
+  Topology topologyOf(std::span<const int> members) const;
 };
 
 class GroupCore {
@@ -67,8 +73,8 @@ class GroupCore {
     std::shared_ptr<const Routes> routes;       // For subgroups; null: they have `transport`, too.
     std::uint32_t id = 0;                       // The same on every rank, unlike other groups'.
     std::shared_ptr<GroupIds> ids;              // Of the transport; null: this is the first group.
-    std::shared_ptr<collective::BoardShelf> shelf;  // Of the job; null: one of its own.
-    std::vector<int> members;                       // Transport numbers, in the order of ranks.
+    std::shared_ptr<collective::MemoryShelf> shelf;  // Of the job; null: one of its own.
+    std::vector<int> members;                        // Transport numbers, in the order of ranks.
     int rank = 0;
     std::vector<std::string> names;  // Of the members, for messages.
     std::chrono::milliseconds timeout{300'000};
@@ -80,11 +86,22 @@ class GroupCore {
 
   // One collective under way on this rank: what its algorithm needs to know.
   struct Turn {
+    int rank() const { return crew.rank; }
+    int size() const { return crew.size(); }
+    collective::Board* board() const { return crew.board; }
+    // The phases of a group on two levels: a meeting of this host's ranks, and messages in a lane.
+    // Messages of different rounds don't mix.
+    Turn inside() const;
+    Turn across(int lane, std::uint32_t messageRound = 0) const;
+
     GroupCore& group;
+    const collective::Crew& crew;  // Who carries it out, and in which numbers.
     std::uint64_t sequence;
     transport::Call call;
     Deadline deadline;
-    TimePoint began;  // Zero: this one is not timed.
+    bool ownLimit;         // The call has a time limit of its own: not the job's setting.
+    TimePoint began = {};  // Zero: this one is not timed.
+    std::uint32_t round = 0;
   };
 
   // Meets the other members, each of which calls it too.
@@ -102,8 +119,12 @@ class GroupCore {
   int size() const { return static_cast<int>(options_.members.size()); }
   const Options& options() const { return options_; }
   const collective::SumTree& tree() const { return tree_; }  // One slice per rank.
-  // Null where the members share no memory.
+  // All members.
+  const collective::Crew& whole() const { return whole_; }
+  // Null where the members don't all share memory.
   collective::Board* board() { return board_.get(); }
+  // Null but where the members are on several hosts, and some of them share memory.
+  collective::Levels* levels() { return levels_.get(); }
   Deadline deadlineFor(std::chrono::milliseconds limit) const {
     return options_.deadlineFor(limit);
   }
@@ -116,7 +137,7 @@ class GroupCore {
              const Status& refusal, const Body& body) {
     const transport::Call call =
         collective::encode(refusal.ok() ? arguments : collective::CallArguments{});
-    Turn turn{*this, 0, call, deadlineFor(timeout), {}};
+    Turn turn{*this, whole_, 0, call, deadlineFor(timeout), timeout.count() > 0};
     COLLA_TRY(begin(turn));
     if (refusal.ok()) return end(turn, body(turn));
     static_cast<void>(end(turn, meetRefused(turn)));
@@ -140,7 +161,10 @@ class GroupCore {
  private:
   explicit GroupCore(Options options);
   Status connect(Deadline deadline);
+  // Makes the board of a crew that shares memory, keeps it, and finds the others'.
+  Status openBoard(Turn turn, const std::function<void(std::unique_ptr<collective::Board>)>& keep);
   void tellMembers(const Status& why);
+  void breakBoards(const Status& why);
   Status begin(Turn& turn);
   // What a call that waits for its turn waits for.
   std::string ahead() const COLLA_REQUIRES(mutex_);
@@ -150,7 +174,9 @@ class GroupCore {
 
   const Options options_;
   const collective::SumTree tree_;
+  collective::Crew whole_;
   std::unique_ptr<collective::Board> board_;
+  std::unique_ptr<collective::Levels> levels_;
 
   struct Task {
     std::function<Status()> operation;

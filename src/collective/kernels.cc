@@ -16,6 +16,9 @@ namespace colla::collective {
 const Kernels* baselineKernels(DataType type, ReduceOp op);
 const Kernels* avx2Kernels(DataType type, ReduceOp op);
 
+const Widening* baselineWidening(DataType type);
+const Widening* avx2Widening(DataType type);
+
 void baselineCopy(void* out, const void* in, std::size_t bytes);
 void avx2Copy(void* out, const void* in, std::size_t bytes);
 
@@ -66,6 +69,10 @@ const Kernels& kernelsFor(DataType type, ReduceOp op) {
   const Kernels* kernels = find(type, op);
   COLLA_CHECK(kernels != nullptr);
   return *kernels;
+}
+
+const Widening* wideningFor(DataType type) {
+  return hasAvx2() ? avx2Widening(type) : baselineWidening(type);
 }
 
 }  // namespace colla::collective

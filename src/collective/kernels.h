@@ -25,6 +25,13 @@ struct Kernels {
   void (*finish)(void* out, const void* in, std::size_t count, double divisor);
 };
 
+// 16-bit floats as the float32 values that they are added as, and back: rounded to nearest, ties to
+// even.
+struct Widening {
+  void (*widen)(float* out, const void* in, std::size_t count);
+  void (*round)(void* out, const float* in, std::size_t count);
+};
+
 // Copies bytes that another core has just written, or reads where it has written before, with plain
 // vector loads and stores. Where it was measured, an allreduce through staging was several times
 // faster than with memcpy; why has not been looked into.
@@ -41,5 +48,7 @@ void finishStaging();
 bool supported(DataType type, ReduceOp op);
 // For a supported pair.
 const Kernels& kernelsFor(DataType type, ReduceOp op);
+// Null for a type that is added as it is.
+const Widening* wideningFor(DataType type);
 
 }  // namespace colla::collective

@@ -69,10 +69,9 @@ struct Loops {
       o[i] = Convert<T>::store(apply<op>(Convert<T>::load(l[i]), Convert<T>::load(r[i])));
     }
   }
-  // A 16-bit sum is rounded before it is divided: once at each node, and once for the division.
   static T rootOf(T left, T right, Number<T> divisor) {
-    const T node = Convert<T>::store(apply<op>(Convert<T>::load(left), Convert<T>::load(right)));
-    return Convert<T>::store(root<op>(Convert<T>::load(node), divisor));
+    return Convert<T>::store(
+        root<op>(apply<op>(Convert<T>::load(left), Convert<T>::load(right)), divisor));
   }
   static void combineRoot(void* out, const void* left, const void* right, std::size_t count,
                           double divisor) {
@@ -118,6 +117,27 @@ template <>
 struct Loops<bool, ReduceOp::kProduct> : Loops<std::uint8_t, ReduceOp::kMin> {};
 template <>
 struct Loops<bool, ReduceOp::kMin> : Loops<std::uint8_t, ReduceOp::kMin> {};
+
+template <typename T>
+struct WideningLoops {
+  static void widen(float* out, const void* in, std::size_t count) {
+    const auto* v = static_cast<const T*>(in);
+    COLLA_VECTORISE
+    for (std::size_t i = 0; i < count; ++i) out[i] = Convert<T>::load(v[i]);
+  }
+  static void round(void* out, const float* in, std::size_t count) {
+    auto* o = static_cast<T*>(out);
+    COLLA_VECTORISE
+    for (std::size_t i = 0; i < count; ++i) o[i] = Convert<T>::store(in[i]);
+  }
+  static constexpr Widening kTable{widen, round};
+};
+
+const Widening* lookUpWidening(DataType type) {
+  if (type == DataType::kBFloat16) return &WideningLoops<BFloat16>::kTable;
+  if (type == DataType::kFloat16) return &WideningLoops<Float16>::kTable;
+  return nullptr;
+}
 
 using Vector = long long __attribute__((vector_size(32)));
 

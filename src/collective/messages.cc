@@ -14,38 +14,42 @@ using namespace std::chrono_literals;
 constexpr auto kGrace = 400ms;
 constexpr auto kLongestGrace = 2s;
 
+// A round has steps below 2^20, and with the highest bit as many again.
+constexpr std::uint32_t kRoundShift = 20;
+constexpr std::uint32_t kRounds = 1U << 11;  // After so many, the first one's messages are over.
+
 }  // namespace
 
 transport::Envelope Messages::envelope(std::uint32_t step) const {
   return {.group = turn_.group.options().id,
           .sequence = static_cast<std::uint32_t>(turn_.sequence),
-          .step = step,
+          .step = step | (turn_.round % kRounds) << kRoundShift,
           .call = turn_.call};
 }
 
 Messages::~Messages() {
   if (pending_.empty()) return;
-  static_cast<void>(turn_.group.options().transport->wait(pending_, Deadline::at(TimePoint{})));
+  static_cast<void>(turn_.crew.transport->wait(pending_, Deadline::at(TimePoint{})));
 }
 
 void Messages::send(int rank, std::uint32_t step, std::span<const std::byte> data) {
   transport::Request& request = requests_.emplace_back();
   pending_.push_back(&request);
-  const auto& options = turn_.group.options();
-  options.transport->send(options.members[rank], envelope(step), data, request);
+  const Crew& crew = turn_.crew;
+  crew.transport->send(crew.members[rank], envelope(step), data, request);
 }
 
 void Messages::recv(int rank, std::uint32_t step, std::span<std::byte> data) {
   transport::Request& request = requests_.emplace_back();
   pending_.push_back(&request);
-  const auto& options = turn_.group.options();
-  options.transport->recv(options.members[rank], envelope(step), data, request);
+  const Crew& crew = turn_.crew;
+  crew.transport->recv(crew.members[rank], envelope(step), data, request);
 }
 
 Status Messages::wait() {
   if (pending_.empty()) return {};
   since_ = std::chrono::steady_clock::now();
-  Status status = turn_.group.options().transport->wait(pending_, turn_.deadline);
+  Status status = turn_.crew.transport->wait(pending_, turn_.deadline);
   if (!status.ok()) status = explain(status);
   pending_.clear();
   requests_.clear();
@@ -53,15 +57,15 @@ Status Messages::wait() {
 }
 
 const std::string& Messages::nameOf(int peer) const {
-  const auto& options = turn_.group.options();
-  const auto it = std::ranges::find(options.members, peer);
-  return options.names.at(static_cast<std::size_t>(it - options.members.begin()));
+  const Crew& crew = turn_.crew;
+  const auto it = std::ranges::find(crew.members, peer);
+  return crew.names.at(static_cast<std::size_t>(it - crew.members.begin()));
 }
 
 Status Messages::explain(const Status& status) {
-  const auto& options = turn_.group.options();
+  const Crew& crew = turn_.crew;
   // A peer that has found out more has said so in full; of lateness each knows its own part only.
-  const Status told = options.transport->aborted(options.id);
+  const Status told = crew.transport->aborted(turn_.group.options().id);
   if (!told.ok() && told.code() != StatusCode::kTimeout) return told;
   if (status.code() == StatusCode::kTimeout) return findLate();
   if (status.code() == StatusCode::kMismatch) {
@@ -72,8 +76,8 @@ Status Messages::explain(const Status& status) {
         return request->status().withContext(describe(turn_.call));
       return {StatusCode::kMismatch,
               fmt::format("the ranks called different things: {} called {}; {} called {}",
-                          options.names[options.rank], describe(turn_.call),
-                          nameOf(request->peer()), describe(request->theirs())),
+                          crew.names[crew.rank], describe(turn_.call), nameOf(request->peer()),
+                          describe(request->theirs())),
               request->peer()};
     }
   }
@@ -84,24 +88,23 @@ Status Messages::explain(const Status& status) {
 // everybody tells those it knows whom it waited for, which ends their waits too. Who has something
 // to say is not late; when all that this rank waited for have, one of them knows more.
 Status Messages::findLate() {
-  const auto& options = turn_.group.options();
-  transport::Transport& transport = *options.transport;
+  const Crew& crew = turn_.crew;
+  transport::Transport& transport = *crew.transport;
+  const std::uint32_t group = turn_.group.options().id;
   const std::vector<int> peers = unfinished();
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - since_;
   const auto accuse = [&](const std::vector<int>& late) -> Status {
-    std::string list;
-    for (const int peer : late) list += (list.empty() ? "" : ", ") + nameOf(peer);
-    return {StatusCode::kTimeout,
-            fmt::format("{}: waited {:.1f} s for {}", describe(turn_.call), waited.count(), list),
-            late.front()};
+    std::vector<std::string> names;
+    for (const int peer : late) names.push_back(nameOf(peer));
+    return didNotAnswer(names, late.front(), waited, turn_.call);
   };
   const auto view = [&]() -> Status {
     std::vector<int> silent;
     Status better;
     for (const int peer : peers) {
-      const Status said = transport.abortedBy(peer, options.id);
+      const Status said = transport.abortedBy(peer, group);
       if (said.ok()) silent.push_back(peer);
-      if (!said.ok() && said.peer() != options.members[options.rank]) better = said;
+      if (!said.ok() && said.peer() != crew.members[crew.rank]) better = said;
     }
     if (!silent.empty()) return accuse(silent);
     return better.ok() ? accuse(peers) : better;
@@ -116,7 +119,7 @@ Status Messages::findLate() {
       continue;
     }
     mine = now;
-    transport.abort(options.id, mine, options.members);
+    transport.abort(group, mine, crew.members);
     grace = Deadline::after(kGrace);
   }
   return view();

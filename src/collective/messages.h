@@ -19,7 +19,7 @@ class Messages {
   Messages(const Messages&) = delete;
   Messages& operator=(const Messages&) = delete;
 
-  // `step` tells the messages between two ranks apart within this operation.
+  // `step` tells the messages between two ranks apart within this round of the operation.
   void send(int rank, std::uint32_t step, std::span<const std::byte> data);
   void recv(int rank, std::uint32_t step, std::span<std::byte> data);
   // Until everything that was posted is done.

@@ -19,8 +19,8 @@ namespace {
 constexpr std::size_t kLargePart = 64 << 10;
 
 Status allgatherBruck(GroupCore::Turn& turn, std::span<std::byte> all, std::size_t part) {
-  const int self = turn.group.rank();
-  const int ranks = turn.group.size();
+  const int self = turn.rank();
+  const int ranks = turn.size();
   // held: the parts of self, self + 1, … in this order.
   const auto held = std::make_unique_for_overwrite<std::byte[]>(all.size());
   std::copy_n(all.data() + self * part, part, held.get());
@@ -42,8 +42,8 @@ Status allgatherBruck(GroupCore::Turn& turn, std::span<std::byte> all, std::size
 
 Status broadcastMessages(GroupCore::Turn& turn, std::span<std::byte> data, int root,
                          std::uint32_t firstStep) {
-  const auto ranks = static_cast<unsigned>(turn.group.size());
-  const auto self = static_cast<unsigned>(turn.group.rank() - root + turn.group.size()) % ranks;
+  const auto ranks = static_cast<unsigned>(turn.size());
+  const auto self = static_cast<unsigned>(turn.rank() - root + turn.size()) % ranks;
   const auto absolute = [&](unsigned rank) { return static_cast<int>((rank + root) % ranks); };
   // Below rank r (counted from the root) hang r + 2^k for all 2^k above r's own highest bit.
   std::vector<int> children;
@@ -75,8 +75,8 @@ Status broadcastMessages(GroupCore::Turn& turn, std::span<std::byte> data, int r
 }
 
 Status barrierMessages(GroupCore::Turn& turn, std::uint32_t firstStep) {
-  const int self = turn.group.rank();
-  const int ranks = turn.group.size();
+  const int self = turn.rank();
+  const int ranks = turn.size();
   std::uint32_t step = firstStep;
   for (int distance = 1; distance < ranks; distance *= 2, ++step) {
     Messages messages(turn);
@@ -89,8 +89,8 @@ Status barrierMessages(GroupCore::Turn& turn, std::uint32_t firstStep) {
 
 Status exchangeMessages(GroupCore::Turn& turn, std::span<const std::span<const std::byte>> outgoing,
                         std::span<const std::span<std::byte>> incoming) {
-  const int self = turn.group.rank();
-  const int ranks = turn.group.size();
+  const int self = turn.rank();
+  const int ranks = turn.size();
   Messages messages(turn);
   for (int rank = 0; rank < ranks; ++rank) {
     if (rank != self && incoming[rank].data() != nullptr) messages.recv(rank, 0, incoming[rank]);
@@ -109,16 +109,16 @@ Status exchangeMessages(GroupCore::Turn& turn, std::span<const std::span<const s
 }
 
 Status allgatherDirect(GroupCore::Turn& turn, std::span<std::byte> all, std::size_t part) {
-  const int ranks = turn.group.size();
+  const int ranks = turn.size();
   const std::vector<std::span<const std::byte>> outgoing(
-      ranks, present(all.subspan(turn.group.rank() * part, part)));
+      ranks, present(all.subspan(turn.rank() * part, part)));
   std::vector<std::span<std::byte>> incoming(ranks);
   for (int rank = 0; rank < ranks; ++rank) incoming[rank] = present(all.subspan(rank * part, part));
   return exchangeMessages(turn, outgoing, incoming);
 }
 
 Status allgatherMessages(GroupCore::Turn& turn, std::span<std::byte> all, std::size_t part) {
-  const bool direct = turn.group.size() <= kFewRanks || part >= kLargePart;
+  const bool direct = turn.size() <= kFewRanks || part >= kLargePart;
   return direct ? allgatherDirect(turn, all, part) : allgatherBruck(turn, all, part);
 }
 

@@ -32,6 +32,7 @@ PartialSums::PartialSums(std::vector<SliceRange> subtrees, DataType type)
     : subtrees_(std::move(subtrees)),
       kernels_(kernelsFor(type, ReduceOp::kSum)),
       elementSize_(sizeOf(type)) {
+  COLLA_CHECK(wideningFor(type) == nullptr);
   int deepest = 1;
   for (const SliceRange& subtree : subtrees_) {
     for (int index = 0; index < subtree.size(); ++index) {

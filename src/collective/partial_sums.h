@@ -22,7 +22,7 @@ struct Kernels;
 
 class PartialSums {
  public:
-  // `subtrees` as from SliceMap::subtrees().
+  // `subtrees` as from SliceMap::subtrees(). Not for 16-bit floats, whose sums are float32.
   PartialSums(std::vector<SliceRange> subtrees, DataType type);
 
   int partials() const { return static_cast<int>(subtrees_.size()); }

@@ -18,88 +18,50 @@
 // has no influence on the bits.
 #include "collective/shared.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
 #include "collective/fold.h"
 #include "collective/kernels.h"
+#include "collective/posted.h"
 
 namespace colla::collective {
 namespace {
 
 using transport::Place;
 
-// In a post every part starts on a cache line.
-std::size_t roomFor(std::size_t leaves, std::size_t bytes) {
-  return (leaves * bytes + kLine - 1) / kLine * kLine;
+void foldPosted(const PostedReductions& posted, Board& board, std::uint64_t sequence) {
+  posted.forEach(
+      board, sequence, [](int rank) { return rank; },
+      [](const Reduction& reduction, std::span<const std::byte* const> leaves) {
+        const Buffer result = reduction.result;
+        std::byte* const out = result.data();
+        Folder(reduction.tree, result.type(), reduction.op)(leaves, std::span(&out, 1),
+                                                            result.count());
+      });
 }
-
-// Reductions whose partial sums travel in the posts of one meeting, one behind the other.
-class PostedAllreduces {
- public:
-  explicit PostedAllreduces(std::span<const Reduction> reductions) : reductions_(reductions) {}
-
-  // Before the meeting, into this rank's post.
-  void put(std::span<std::byte> post) const {
-    std::size_t at = 0;
-    for (const Reduction& reduction : reductions_) {
-      const std::size_t bytes = reduction.result.bytes().size();
-      for (std::size_t i = 0; i < reduction.partials.size(); ++i) {
-        copyBytes(post.data() + at + i * bytes, reduction.partials[i].data(), bytes);
-      }
-      at += roomOf(reduction);
-    }
-  }
-
-  // After it, from everybody's.
-  void fold(Board& board, std::uint64_t sequence) const {
-    std::size_t at = 0;
-    std::vector<const std::byte*> leaves;
-    for (const Reduction& reduction : reductions_) {
-      const SumTree& tree = reduction.tree;
-      const std::size_t bytes = reduction.result.bytes().size();
-      leaves.resize(static_cast<std::size_t>(tree.leaves()));
-      for (int rank = 0; rank < board.size(); ++rank) {
-        const std::byte* const theirs = board.small(rank, sequence).data() + at;
-        for (int i = 0; i < tree.leavesOf(rank); ++i) {
-          leaves[tree.firstLeaf(rank) + i] = theirs + i * bytes;
-        }
-      }
-      std::byte* const out = reduction.result.data();
-      Folder(tree, reduction.result.type(), reduction.op)(leaves, std::span(&out, 1),
-                                                          reduction.result.count());
-      at += roomOf(reduction);
-    }
-  }
-
- private:
-  static std::size_t roomOf(const Reduction& reduction) {
-    return roomFor(static_cast<std::size_t>(reduction.tree.mostLeaves()),
-                   reduction.result.bytes().size());
-  }
-
-  const std::span<const Reduction> reductions_;
-};
 
 // One allreduce on this rank.
 class SharedAllreduce {
  public:
   explicit SharedAllreduce(const Reduction& reduction)
       : turn_(reduction.turn),
-        board_(*reduction.turn.group.board()),
+        board_(*reduction.turn.board()),
         tree_(reduction.tree),
         partials_(reduction.partials),
         result_(reduction.result),
         fold_(reduction.tree, reduction.result.type(), reduction.op),
-        rank_(reduction.turn.group.rank()),
-        ranks_(reduction.turn.group.size()),
+        rank_(reduction.turn.rank()),
+        ranks_(reduction.turn.size()),
         elementSize_(sizeOf(reduction.result.type())),
         bytes_(reduction.result.bytes().size()),
         mostLeaves_(static_cast<std::size_t>(reduction.tree.mostLeaves())),
         leaves_(reduction.tree.leaves()) {}
 
   // `posted` travel in the same meeting.
-  Status run(const PostedAllreduces& posted) {
+  Status run(const PostedReductions& posted) {
     Board::Post& post = board_.draft(turn_.sequence, turn_.call);
     const bool postable = partials_.size() <= Board::kMostInputs;
     post.result = board_.memory().find(result_.bytes());
@@ -109,7 +71,7 @@ class SharedAllreduce {
     if (!postable) post.result = {};
     posted.put(board_.small(rank_, turn_.sequence));
     COLLA_TRY(board_.arrive(turn_.sequence, turn_.deadline));
-    posted.fold(board_, turn_.sequence);
+    foldPosted(posted, board_, turn_.sequence);
     return everythingIsShared() ? inPlace() : staged();
   }
 
@@ -254,23 +216,23 @@ Status allreduceShared(const Reduction& reduction) {
 }
 
 Status allreduceShared(std::span<const Reduction> small, const Reduction* large) {
-  const PostedAllreduces posted(small);
+  const PostedReductions posted(small);
   if (large != nullptr) return SharedAllreduce(*large).run(posted);
   GroupCore::Turn& turn = small.front().turn;
-  Board& board = *turn.group.board();
+  Board& board = *turn.board();
   board.draft(turn.sequence, turn.call);
-  posted.put(board.small(turn.group.rank(), turn.sequence));
+  posted.put(board.small(turn.rank(), turn.sequence));
   COLLA_TRY(board.arrive(turn.sequence, turn.deadline));
-  posted.fold(board, turn.sequence);
+  foldPosted(posted, board, turn.sequence);
   return {};
 }
 
 Status readSources(GroupCore::Turn& turn, std::span<const std::byte> source, std::size_t largest,
                    const std::function<std::size_t(int rank)>& lengthOf, const Consume& consume,
                    const std::function<Status()>& agree) {
-  Board& board = *turn.group.board();
-  const int rank = turn.group.rank();
-  const int ranks = turn.group.size();
+  Board& board = *turn.board();
+  const int rank = turn.rank();
+  const int ranks = turn.size();
   std::vector<const std::byte*> at(ranks);
   at[rank] = source.data();
 
@@ -331,6 +293,24 @@ Status readSources(GroupCore::Turn& turn, std::span<const std::byte> source, std
       at[each] = each == rank ? own : board.staging(each).data() + half;
     }
     consume(begin, end, at);
+  }
+  return {};
+}
+
+Status comparePosted(GroupCore::Turn& turn) {
+  Board& board = *turn.board();
+  for (int from = 0; from < turn.size(); ++from) {
+    const auto sends = board.sends(from, turn.sequence);
+    for (int to = 0; to < turn.size(); ++to) {
+      const auto expects = board.expects(to, turn.sequence);
+      const std::size_t sent = sends[to + 1] - sends[to];
+      const std::size_t expected = expects[from + 1] - expects[from];
+      if (sent == expected) continue;
+      return {StatusCode::kMismatch,
+              fmt::format("{}: {} sends {} bytes to {}, which expects {}", describe(turn.call),
+                          turn.crew.names[from], sent, turn.crew.names[to], expected),
+              turn.crew.members[from]};
+    }
   }
   return {};
 }

@@ -43,4 +43,7 @@ Status readSources(GroupCore::Turn& turn, std::span<const std::byte> source, std
                    const std::function<std::size_t(int rank)>& lengthOf, const Consume& consume,
                    const std::function<Status()>& agree = nullptr);
 
+// Whether every rank expects what the others send it. All see all lists, so that all find the same.
+Status comparePosted(GroupCore::Turn& turn);
+
 }  // namespace colla::collective

@@ -46,6 +46,7 @@ class SumTree {
   bool complete() const { return complete_; }
 
  private:
+  friend class HostTree;  // Makes one whose ranks are hosts.
   SumTree() = default;
   std::vector<Node> nodes_;
   std::vector<int> firstLeaf_;

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
 
 #include "base/check.h"
 #include "base/thread_annotations.h"
+#include "data/shared_pages.h"
 
 namespace colla {
 namespace {
@@ -36,6 +38,18 @@ std::size_t capacityFor(std::size_t bytes) {
          Array::kAlignment;
 }
 
+// Whole pages of their own, which may be replaced by shared ones with the same bytes
+// (data/shared_pages.h). For sizes that malloc always maps as well.
+Result<Memory> newPages(std::size_t bytes) {
+  const std::size_t size = (bytes + data::kPageBytes - 1) / data::kPageBytes * data::kPageBytes;
+  void* pages = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) {
+    return {StatusCode::kNoMemory, fmt::format("no memory for an array of {} bytes", bytes)};
+  }
+  auto* begin = static_cast<std::byte*>(pages);
+  return Memory(begin, data::PagesDeleter{{begin, size}});
+}
+
 Result<Memory> newMemory(std::size_t capacity) {
   Memory memory(static_cast<std::byte*>(std::aligned_alloc(Array::kAlignment, capacity)),
                 [](std::byte* bytes) { std::free(bytes); });
@@ -49,7 +63,8 @@ Result<Memory> newMemory(std::size_t capacity) {
 
 Result<Array> Array::allocate(DataType type, std::vector<std::int64_t> shape) {
   COLLA_TRY_ASSIGN(const std::size_t bytes, bytesOf(type, shape));
-  COLLA_TRY_ASSIGN(Memory memory, newMemory(capacityFor(bytes)));
+  COLLA_TRY_ASSIGN(Memory memory,
+                   bytes < data::kLeastShared ? newMemory(capacityFor(bytes)) : newPages(bytes));
   std::byte* data = memory.get();
   return view(std::move(memory), data, type, std::move(shape));
 }

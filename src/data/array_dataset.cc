@@ -104,6 +104,12 @@ Result<Array> ArrayDataset::readField(const ArrayField& field,
   return batch;
 }
 
+std::vector<Array> ArrayDataset::held() const {
+  std::vector<Array> arrays;
+  for (const ArrayField& field : fields_) arrays.push_back(field.array);
+  return arrays;
+}
+
 std::string ArrayDataset::describe() const {
   return fmt::format("{}: {}", title_, describeSamples(*this));
 }

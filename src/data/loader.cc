@@ -67,7 +67,11 @@ Result<std::unique_ptr<Loader>> Loader::create(std::shared_ptr<const Dataset> da
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, const Order& order,
                const LoaderOptions& options)
-    : dataset_(std::move(dataset)), order_(order), options_(options), end_(countOf(options)) {
+    : dataset_(std::move(dataset)),
+      check_(dataset_),
+      order_(order),
+      options_(options),
+      end_(countOf(options)) {
   int threads = options.threads;
   if (threads == LoaderOptions::kAutoThreads) {
     threads = dataset_->inMemory() ? 0 : kDefaultThreads;
@@ -165,14 +169,17 @@ void Loader::prefetch() {
 Result<Batch> Loader::read(std::int64_t number, Indices& scratch) {
   const std::int64_t step = options_.firstStep + number / options_.slices.size();
   const int slice = options_.slices.begin + static_cast<int>(number % options_.slices.size());
-  Result<Batch> batch = caughtRead([&] {
+  Result<Batch> batch = caughtRead([&]() -> Result<Batch> {
     const Position position = order_.position(step);
     epochOrder(position.epoch)->indices(order_.slice(position.batch, slice), scratch);
     Random random(order_.options().seed, step, slice);
-    return dataset_->read(scratch, random);
+    COLLA_TRY_ASSIGN(Batch read, dataset_->read(scratch, random));
+    COLLA_TRY(check_.check(scratch, read));
+    return read;
   });
   if (batch.ok()) return batch;
-  return batch.status().withContext(fmt::format("data of step {}, slice {}", step, slice));
+  return batch.status().withContext(
+      fmt::format("data of {} {}, slice {}", options_.step, step + 1, slice));
 }
 
 std::shared_ptr<const EpochOrder> Loader::epochOrder(std::int64_t epoch) {

@@ -24,6 +24,7 @@
 #include "base/thread_annotations.h"
 #include "colla/dataset.h"
 #include "colla/slices.h"
+#include "data/batch_check.h"
 #include "data/order.h"
 
 namespace colla::data {
@@ -39,6 +40,8 @@ struct LoaderOptions {
   int threads = kAutoThreads;
   // Limit of slice-batches read ahead, at least 1.
   int ahead = 4;
+  // What errors call a step, which they count from 1 as people do.
+  const char* step = "step";
 };
 
 class Loader {
@@ -52,8 +55,9 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // The batch of the next (step, slice). After an error, the same error again; what the data set
-  // throws is one, too. Behind the last step it is kInvalidArgument.
+  // The batch of the next (step, slice), which is as the data set's fields() say. After an error,
+  // the same error again; what the data set throws is one, too. Behind the last step it is
+  // kInvalidArgument.
   Result<Batch> next();
 
   int threads() const { return static_cast<int>(threads_.size()); }
@@ -72,6 +76,7 @@ class Loader {
   void stop() COLLA_EXCLUDES(mutex_);
 
   const std::shared_ptr<const Dataset> dataset_;
+  const BatchCheck check_;
   const Order order_;
   const LoaderOptions options_;
   const std::int64_t end_;  // The number of slice-batches.

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/nearest.h"
 #include "colla/dataset.h"
 #include "data/image/cifar.h"
 #include "data/image/folder.h"
@@ -114,6 +115,29 @@ std::string whatThereIs() {
   return fmt::format("there are {}", fmt::join(lines, ", "));
 }
 
+// A name that may have been meant. Those of synthetic sets have a colon of their own.
+std::string nearestTo(std::string_view text) {
+  std::vector<std::string> names;
+  for (const Kind& kind : kKinds) names.emplace_back(kind.name);
+  const auto colon = text.find(':');
+  const auto second = colon == std::string_view::npos ? colon : text.find(':', colon + 1);
+  const std::string meant = didYouMean(text.substr(0, second), names);
+  return meant.empty() ? didYouMean(text.substr(0, colon), names) : meant;
+}
+
+// Readers say which of their files is missing: that would hide that the folder itself is.
+Status checkThere(const Kind& kind, std::string_view path) {
+  std::error_code ignored;
+  if (kind.name.starts_with("synthetic:") || std::filesystem::exists(path, ignored)) return {};
+  const bool file = kind.help.find("FILE") != std::string_view::npos;
+  const bool folder = kind.help.find("FOLDER") != std::string_view::npos;
+  return {StatusCode::kNotFound, fmt::format("there is no {} {}",
+                                             !folder ? "file"
+                                             : file  ? "file or folder"
+                                                     : "folder",
+                                             path)};
+}
+
 }  // namespace
 
 std::string_view toString(Part part) { return part == Part::kTrain ? "train" : "test"; }
@@ -125,7 +149,10 @@ DatasetResult openDataset(std::string_view text, Part part, const ReadOptions& o
   for (const Kind& kind : kKinds) {
     if (!text.starts_with(kind.name)) continue;
     const std::string_view rest = text.substr(kind.name.size());
-    if (rest.starts_with(':')) return kind.open(rest.substr(1), part, options);
+    if (rest.starts_with(':')) {
+      COLLA_TRY(checkThere(kind, rest.substr(1)));
+      return kind.open(rest.substr(1), part, options);
+    }
     if (!rest.empty() || isFolder) continue;  // A folder may be called "images", too.
     if (kind.name.starts_with("synthetic:")) return kind.open("", part, options);
     return {StatusCode::kInvalidArgument,
@@ -139,8 +166,11 @@ DatasetResult openDataset(std::string_view text, Part part, const ReadOptions& o
     return {StatusCode::kNotFound,
             fmt::format("folder {} has no data set that Colla knows; {}", text, whatThereIs())};
   }
-  return {StatusCode::kNotFound,
-          fmt::format("\"{}\" is neither a data set nor a folder; {}", text, whatThereIs())};
+  if (const auto slash = text.find('/'); slash != text.npos && slash < text.find(':')) {
+    return {StatusCode::kNotFound, fmt::format("there is no folder {}", text)};
+  }
+  return {StatusCode::kNotFound, fmt::format("\"{}\" is neither a data set nor a folder; {}{}",
+                                             text, whatThereIs(), nearestTo(text))};
 }
 
 std::string describeSamples(const Dataset& dataset) {

@@ -120,7 +120,6 @@ Status placeBetweenHosts(const Cluster& cluster, const ThisHost& here, Place& pl
   place.host = cluster.self().host;
   place.store = here.is(last.host) ? transport::net::withPort(address, last.port) : last.text();
   if (!place.servesStore) place.address = transport::net::withPort(address, cluster.self().port);
-  for (const Task& task : all) place.hosts.push_back(task.host);
   return {};
 }
 
@@ -210,6 +209,9 @@ Result<Place> placeIn(const Cluster& cluster, const ThisHost& here, Place place,
       static_cast<int>(std::count_if(peers.begin(), peers.begin() + cluster.index, isHere));
   if (place.alone()) return place;
 
+  for (const Role role : {Role::kWorker, Role::kServer}) {
+    for (const Task& task : cluster.tasks(role)) place.tasks.push_back(task.text());
+  }
   place.servesStore = cluster.selfIsLast();
   place.secretFile = secretFile;
   if (std::ranges::all_of(cluster.workers, isHere) &&

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <span>
+#include <vector>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -61,6 +62,9 @@ Result<rendezvous::Membership> meet(const Place& place, const std::string& secre
   const rendezvous::Expected expected{place.size, place.servers};
   rendezvous::JoinReportOptions report;
   report.everybody = place.launcher == kLists;  // Somebody may sit in front of each.
+  report.advice = report.everybody
+                      ? "start each with its own --job_name and --task_index, and the same lists"
+                      : "was each started, and does its program join the job?";
   while (true) {
     const auto epoch = rendezvous::takePlace(*open.store, place.epoch, self, expected, deadline);
     const bool first = epoch.ok() && *epoch == place.epoch;
@@ -97,6 +101,7 @@ Result<TransportChoice> chooseTransports(const Config& config, const Place& plac
   }
   const TransportRow* const named = transport::findTransport(name);
   COLLA_CHECK(named != nullptr);  // The setting takes no other names.
+  if (named->usable != nullptr) COLLA_TRY(named->usable());
   if (named->reach == Reach::kHosts) {
     return TransportChoice{.host = place.oneHost() ? nullptr : shared, .wire = named};
   }
@@ -109,6 +114,10 @@ Result<TransportChoice> chooseTransports(const Config& config, const Place& plac
 
 namespace {
 
+// Nobody connects to the last task of the lists, whose port the store has: that answers, as long
+// as the process is there, whoever wants to know whether it is.
+bool meetsAtItsPort(const Place& place) { return place.launcher == kLists && place.servesStore; }
+
 // The doors of a process, one for each transport.
 struct Doors {
   Listener host, wire;
@@ -120,7 +129,7 @@ Result<Doors> openDoors(const Config& config, const Place& place, const Transpor
   if (choice.host != nullptr) {
     COLLA_TRY_ASSIGN(doors.host, choice.host->listen("", options));
   }
-  if (choice.wire != nullptr) {
+  if (choice.wire != nullptr && !meetsAtItsPort(place)) {
     COLLA_TRY_ASSIGN(const std::string address, listenAddress(config, place));
     auto opened = choice.wire->listen(address, options);
     if (!opened.ok() && !place.address.empty()) return addressTaken(place, opened.status());
@@ -150,6 +159,17 @@ Result<std::vector<transport::Peer>> peersBy(const TransportRow& row,
 
 }  // namespace
 
+const TransportRow* agreedWire(const TransportRow* wire,
+                               std::span<const TransportRow* const> preferred,
+                               const rendezvous::Membership& membership) {
+  const auto agreed = std::ranges::find_if(preferred, [&](const TransportRow* row) {
+    return std::ranges::all_of(membership.members, [&](const rendezvous::Member& member) {
+      return member.addresses.contains(std::string(row->name));
+    });
+  });
+  return agreed == preferred.end() ? wire : *agreed;
+}
+
 Result<Connection> connect(const Config& config, const Place& place, const TransportChoice& choice,
                            const std::string& secret, const transport::Identity& identity,
                            std::unique_ptr<rendezvous::StoreServer> server, Deadline deadline) {
@@ -172,7 +192,14 @@ Result<Connection> connect(const Config& config, const Place& place, const Trans
                           .process = processNumber()};
   COLLA_TRY_ASSIGN(Doors doors, openDoors(config, place, choice, options));
   if (doors.host != nullptr) self.addresses.emplace(choice.host->name, doors.host->address());
-  if (doors.wire != nullptr) self.addresses.emplace(choice.wire->name, doors.wire->address());
+  const bool named = config.text("transport") != "auto";
+  std::vector<const TransportRow*> preferred;
+  if (choice.wire != nullptr) {
+    const std::string address = doors.wire != nullptr ? doors.wire->address() : place.store;
+    self.addresses.emplace(choice.wire->name, address);
+    if (!named) preferred = transport::preferredTransports();
+    for (const TransportRow* row : preferred) self.addresses.emplace(row->name, address);
+  }
 
   COLLA_TRY_ASSIGN(connection.membership, meet(place, secret, self, connection.meeting, deadline));
   const auto& members = connection.membership.members;
@@ -191,7 +218,6 @@ Result<Connection> connect(const Config& config, const Place& place, const Trans
   }
   // Processes whose launcher spoke of several hosts may be on one all the same: then a named
   // transport carries everything, as it does in every job on one host.
-  const bool named = config.text("transport") != "auto";
   const bool onWire = choice.wire != nullptr && (spansHosts || named);
   connection.sharesMemory = choice.host != nullptr && (spansHosts || !onWire);
   const bool neighbours = std::ranges::count_if(members, here) > 1;
@@ -200,8 +226,9 @@ Result<Connection> connect(const Config& config, const Place& place, const Trans
     COLLA_TRY_ASSIGN(connection.host, choice.host->connect(options, std::move(doors.host)));
   }
   if (onWire) {
-    COLLA_TRY_ASSIGN(options.peers, peersBy(*choice.wire, connection.membership, self.hostKey));
-    COLLA_TRY_ASSIGN(connection.wire, choice.wire->connect(options, std::move(doors.wire)));
+    const TransportRow* const wire = agreedWire(choice.wire, preferred, connection.membership);
+    COLLA_TRY_ASSIGN(options.peers, peersBy(*wire, connection.membership, self.hostKey));
+    COLLA_TRY_ASSIGN(connection.wire, wire->connect(options, std::move(doors.wire)));
   }
   return connection;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/config.h"
@@ -22,13 +23,20 @@ struct TransportChoice {
   const transport::TransportRow* wire;  // Between hosts; null: the job is on one host.
 };
 
-// By the setting `transport`. Inside a host "auto" is shared memory, between hosts it is encrypted.
-// A named transport carries everything in a job on one host, and what goes between the hosts in a
-// job on several. kInvalidArgument for one that does not reach so far.
+// By the setting `transport`. Inside a host "auto" is shared memory, between hosts it is encrypted,
+// unless connect() finds that all hosts have a faster network (TransportRow::preferred). A named
+// transport carries everything in a job on one host, and what goes between the hosts in a job on
+// several. kInvalidArgument for one that does not reach so far or that this machine can't use.
 Result<TransportChoice> chooseTransports(const Config& config, const Place& place);
 
 // How long a wait spins before it sleeps, by the setting `spin_us` or the cores at hand.
 transport::Spin spinOf(const Config& config, const Place& place);
+
+// What carries messages between the hosts of these members: the first of `preferred` that all of
+// them prefer, otherwise `wire`.
+const transport::TransportRow* agreedWire(const transport::TransportRow* wire,
+                                          std::span<const transport::TransportRow* const> preferred,
+                                          const rendezvous::Membership& membership);
 
 struct Connection {
   OpenStore meeting;

@@ -86,6 +86,9 @@ constexpr Names kOpenMpi = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                             "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
 constexpr Names kHydra = {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
 constexpr Names kTorchrun = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+constexpr char kPmiDescriptor[] = "PMI_FD";
+constexpr char kMasterAddress[] = "MASTER_ADDR";
+constexpr char kMasterPort[] = "MASTER_PORT";
 
 Status checkLocal(const Place& place, const char* localSizeName, const char* sizeName) {
   if (place.localSize <= place.size) return {};
@@ -164,72 +167,91 @@ Result<Place> readCollaRun(const Reader& reader, Place place) {
   return place;
 }
 
-// The store and the secret of a job that another launcher started. `address` is where the store is
-// if it spans hosts and COLLA_STORE does not say; empty if the launcher does not tell.
-Result<Place> withStore(const Reader& reader, Place place, const std::string& launcherId,
-                        const std::string& address) {
-  if (place.alone()) {
-    place.jobId = reader.has(kJobId) ? reader.text(kJobId) : place.launcher + "-" + launcherId;
-    return place;
-  }
-  if (launcherId.empty() && !reader.has(kJobId)) {
+// What another launcher has for a job besides the four numbers.
+struct Extras {
+  std::string jobId = {};    // Empty: it tells none.
+  std::string address = {};  // Of the store, if the job spans hosts and COLLA_STORE does not say.
+  Handout handout = Handout::kNone;  // What brings the secret to other hosts, if no file has it.
+};
+
+// The store and the secret of a job that another launcher started.
+Result<Place> withStore(const Reader& reader, Place place, const Extras& extras) {
+  const bool named = !extras.jobId.empty() || reader.has(kJobId);
+  place.jobId = reader.has(kJobId) ? reader.text(kJobId) : place.launcher + "-" + extras.jobId;
+  if (place.alone()) return place;
+  // A process manager tells all that is missing, MUNGE the secret alone.
+  const bool manager = extras.handout == Handout::kPmi || extras.handout == Handout::kPmix;
+  if (!named && !manager) {
     return invalid(
         "this {} tells no job id: set COLLA_JOB_ID to a word that no other job of yours has",
         place.launcher);
   }
-  place.jobId = reader.has(kJobId) ? reader.text(kJobId) : place.launcher + "-" + launcherId;
+  if (!named) place.jobId.clear();
   place.servesStore = place.rank == 0;
   place.secretFile = reader.text(kSecretFile);
   const bool oneHost = place.localSize == place.size;
-  if (oneHost && !reader.has(kStore)) {
+  if (reader.has(kStore)) {
+    place.store = reader.text(kStore);
+    COLLA_TRY(checkAddress(place.store, kStore));
+  } else if (!oneHost && !extras.address.empty()) {
+    place.store = extras.address;
+    COLLA_TRY(checkAddress(place.store, "the store's address"));
+  } else if (oneHost && named) {
     place.store = localStore(place.jobId);
-    return place;
   }
-  if (!oneHost && place.secretFile.empty()) {
+  const bool noSecret = !oneHost && place.secretFile.empty();
+  if (noSecret || (manager && (!named || place.store.empty()))) place.handout = extras.handout;
+  if (noSecret && place.handout == Handout::kNone) {
     return invalid(
         "this job spans hosts ({} of its {} processes are here) and {} shares no "
         "secret: {}",
         place.localSize, place.size, place.launcher, kSecretHint);
   }
-  place.store = reader.has(kStore) ? reader.text(kStore) : address;
-  if (place.store.empty()) {
+  if (place.store.empty() && !manager) {
     return invalid(
         "this job spans hosts and {} does not tell where rank 0 is: set "
         "COLLA_STORE=HOST:PORT to rank 0's host and a free port there",
         place.launcher);
   }
-  COLLA_TRY(checkAddress(place.store, reader.has(kStore) ? kStore : "the store's address"));
   return place;
 }
 
 Result<Place> readOpenMpi(const Reader& reader, Place place) {
   place.launcher = "mpirun";
   COLLA_TRY(readNumbers(reader, kOpenMpi, place));
-  return withStore(reader, place, reader.text("PMIX_NAMESPACE"), "");
+  // mpirun gives both or, if it was built without PMIx, neither.
+  const bool pmix = reader.has("PMIX_NAMESPACE") && reader.has("PMIX_RANK");
+  return withStore(
+      reader, place,
+      {.jobId = reader.text("PMIX_NAMESPACE"), .handout = pmix ? Handout::kPmix : Handout::kNone});
 }
 
 // MPICH and its descendants.
 Result<Place> readHydra(const Reader& reader, Place place) {
   place.launcher = "mpirun";
   COLLA_TRY(readNumbers(reader, kHydra, place));
-  return withStore(reader, place, reader.text("I_MPI_HYDRA_UUID"), "");
+  return withStore(reader, place,
+                   {.jobId = reader.text("I_MPI_HYDRA_UUID"),
+                    .handout = reader.has(kPmiDescriptor) ? Handout::kPmi : Handout::kNone});
 }
 
 Result<Place> readTorchrun(const Reader& reader, Place place) {
   place.launcher = "torchrun";
   COLLA_TRY(readNumbers(reader, kTorchrun, place));
-  if (place.size == 1) return withStore(reader, place, "", "");
-  const std::string master = reader.text("MASTER_ADDR");
-  if (master.empty()) return invalid("MASTER_ADDR is not set");
-  COLLA_TRY_ASSIGN(const std::int64_t port, reader.number("MASTER_PORT", 1, 65535));
+  if (place.size == 1) return withStore(reader, place, {});
+  const std::string master = reader.text(kMasterAddress);
+  if (master.empty()) return invalid("{} is not set", kMasterAddress);
+  COLLA_TRY_ASSIGN(const std::int64_t port, reader.number(kMasterPort, 1, 65535));
   // The run id is "none" unless the user chose one; the master's address tells jobs apart then.
   std::string id = fmt::format("{}-{}-{}", reader.text("TORCHELASTIC_RUN_ID"), master, port);
   // Each host's torchrun counts the failures of its own processes: across hosts the counts differ.
   if (place.localSize == place.size && reader.has("TORCHELASTIC_RESTART_COUNT")) {
     id += "-" + reader.text("TORCHELASTIC_RESTART_COUNT");
   }
-  return withStore(reader, place, id,
-                   fmt::format("{}:{}", master, port < 65535 ? port + 1 : port - 1));
+  return withStore(reader, place,
+                   {.jobId = id,
+                    .address = fmt::format("{}:{}", master, port < 65535 ? port + 1 : port - 1),
+                    .handout = reader.has("SLURM_JOB_ID") ? Handout::kMunge : Handout::kNone});
 }
 
 // Whether this is a task of an srun step. The batch shell has most of the variables too, but either
@@ -255,7 +277,7 @@ Result<Place> readSlurm(const Reader& reader, Place place) {
   COLLA_TRY_ASSIGN(const std::int64_t step, reader.number("SLURM_STEP_ID", 0, kAny));
   std::string id = fmt::format("{}.{}", job, step);
   if (reader.has("SLURM_RESTART_COUNT")) id += "-" + reader.text("SLURM_RESTART_COUNT");
-  if (place.size == 1) return withStore(reader, place, id, "");
+  if (place.size == 1) return withStore(reader, place, {.jobId = id});
 
   int node = 0;
   COLLA_TRY(reader.read("SLURM_NODEID", 0, kMaxSize, node));
@@ -277,7 +299,10 @@ Result<Place> readSlurm(const Reader& reader, Place place) {
     return invalid("rank 0 is not on the step's first node: set COLLA_STORE=HOST:PORT");
   }
   const auto port = 20000 + (static_cast<std::uint64_t>(job) * 16 + step) % 12000;
-  return withStore(reader, place, id, first.empty() ? "" : fmt::format("{}:{}", first, port));
+  return withStore(reader, place,
+                   {.jobId = id,
+                    .address = first.empty() ? "" : fmt::format("{}:{}", first, port),
+                    .handout = Handout::kMunge});
 }
 
 // RANK and WORLD_SIZE that a script derived from mpirun's or srun's must agree with them.
@@ -377,6 +402,17 @@ std::vector<std::pair<std::string, std::string>> toVariables(const Place& place)
       {kHost, place.host},
       {kJobId, place.jobId},
       {kStore, place.store},
+  };
+}
+
+std::vector<std::pair<std::string, std::string>> toTorchVariables(const Place& place, int port) {
+  return {
+      {kTorchrun.rank, std::to_string(place.rank)},
+      {kTorchrun.size, std::to_string(place.size)},
+      {kTorchrun.localRank, std::to_string(place.localRank)},
+      {kTorchrun.localSize, std::to_string(place.localSize)},
+      {kMasterAddress, "127.0.0.1"},
+      {kMasterPort, std::to_string(port)},
   };
 }
 

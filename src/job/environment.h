@@ -5,10 +5,12 @@
 // Other launchers share no secret and serve no store, so their jobs follow these rules:
 // - On one host the store is an abstract Unix socket named after the launcher's job id and the
 //   user, served by rank 0; both ends check the other's user id.
-// - Across hosts COLLA_SECRET_FILE must name a file with the job's secret, and the store is at
-//   COLLA_STORE=HOST:PORT. Without that variable it is at MASTER_ADDR, port MASTER_PORT + 1 (- 1
-//   for the last port) under torchrun, and on the step's first node, port
-//   20000 + (job id * 16 + step id) % 12000 under srun. mpirun tells no address: set it there.
+// - Across hosts rank 0 serves the store at COLLA_STORE=HOST:PORT. Without that variable it is at
+//   MASTER_ADDR, port MASTER_PORT + 1 (- 1 for the last port) under torchrun, and on the step's
+//   first node, port 20000 + (job id * 16 + step id) % 12000 under srun. mpirun tells no address.
+// - Across hosts the secret is in the file that COLLA_SECRET_FILE names. Without that variable rank
+//   0 makes one and hands it out (job/handout.h): in a Slurm allocation by MUNGE, under mpirun by
+//   its process manager, which then tells where the store is as well.
 // - COLLA_JOB_ID, where set, stands for the launcher's own job id.
 // Lists of all processes, in COLLA_PS_HOSTS, COLLA_WORKER_HOSTS, COLLA_JOB_NAME and
 // COLLA_TASK_INDEX, count before the variables of mpirun, srun and torchrun, and never
@@ -27,6 +29,9 @@
 
 namespace colla::job {
 
+// How processes on several hosts get a secret that is in no file.
+enum class Handout { kNone, kMunge, kPmi, kPmix };
+
 struct Place {
   Role role = Role::kWorker;
   int rank = 0;     // Among the processes of its role.
@@ -37,16 +42,20 @@ struct Place {
   int localSize = 1;
 
   std::string jobId;
-  std::string host;               // This one, for messages.
-  std::uint32_t epoch = 0;        // Of membership, at the start.
-  std::string store;              // "unix:@name" or "host:port"; empty for a job of one process.
-  bool servesStore = false;       // No launcher does, so this process has to.
-  std::string secretHex;          // The job's secret; empty: none was given.
-  std::string secretFile;         // Where it is instead, for launchers that share none.
+  std::string host;          // This one, for messages.
+  std::uint32_t epoch = 0;   // Of membership, at the start.
+  std::string store;         // "unix:@name" or "host:port"; empty for a job of one process.
+  bool servesStore = false;  // No launcher does, so this process has to.
+  std::string secretHex;     // The job's secret; empty: none was given.
+  std::string secretFile;    // Where it is instead, for launchers that share none.
+  // What a process that shares no file with the others does first (job/handout.h): until then the
+  // secret is empty, and under mpirun the job's id and the store may be.
+  Handout handout = Handout::kNone;
   std::string launcher = "none";  // Or "colla", "mpirun", "srun", "torchrun", "lists".
   // Where to listen, in a job by lists that spans hosts: "10.0.0.1:2222"; empty: at any port.
   std::string address;
-  std::vector<std::string> hosts;  // There as well: of all processes, workers by rank first.
+  // In a job by lists: "10.0.0.1:2222" of every process, workers by rank first.
+  std::vector<std::string> tasks;
 
   // This process's number in the job: workers come first, then servers.
   int index() const { return role == Role::kWorker ? rank : size + rank; }
@@ -66,6 +75,11 @@ Result<Place> readEnvironment(const Environment& environment);
 
 // What `colla run` gives a process so that readEnvironment() finds `place` there.
 std::vector<std::pair<std::string, std::string>> toVariables(const Place& place);
+
+// What PyTorch's env:// expects beside them in a worker of `colla run`: its place under torchrun's
+// names, and where worker 0 may serve a store: at `port` of this host. For the program alone:
+// readEnvironment() finds the variables above first.
+std::vector<std::pair<std::string, std::string>> toTorchVariables(const Place& place, int port);
 
 // Whether `name` is one of the variables that only `colla run` may set.
 bool isPlaceVariable(std::string_view name);

@@ -101,8 +101,6 @@ Result<std::unique_ptr<Epoch::State>> Epochs::draft(const EpochPlan& plan,
                                                     std::uint32_t number) const {
   const int workers = static_cast<int>(plan.workers.size());
   COLLA_TRY_ASSIGN(SliceMap slices, SliceMap::even(options_.slices, workers));
-  std::vector<std::string> hosts;
-  for (const int worker : plan.workers) hosts.push_back(options_.group.routes->hosts[worker]);
   const auto place = std::ranges::find(plan.workers, options_.self);
   const int rank =
       place == plan.workers.end() ? Epoch::kNoRank : static_cast<int>(place - plan.workers.begin());
@@ -113,7 +111,7 @@ Result<std::unique_ptr<Epoch::State>> Epochs::draft(const EpochPlan& plan,
                        .recorder = plan.recorder,
                        .processes = plan.workers,
                        .slices = std::move(slices),
-                       .topology = Topology(hosts, options_.sharesMemory)});
+                       .topology = options_.group.routes->topologyOf(plan.workers)});
 }
 
 Status Epochs::formHost(Epoch::State& state) {
@@ -125,7 +123,7 @@ Status Epochs::formHost(Epoch::State& state) {
 
 Result<std::unique_ptr<Epochs>> Epochs::start(Options options, Deadline deadline) {
   options.group.ids = std::make_shared<GroupIds>();
-  options.group.shelf = std::make_shared<collective::BoardShelf>();
+  options.group.shelf = std::make_shared<collective::MemoryShelf>();
   std::unique_ptr<Epochs> epochs(new Epochs(std::move(options)));
   const std::vector<int> workers = upTo(epochs->options_.workers);
   COLLA_TRY_ASSIGN(auto state, epochs->draft({.workers = workers}, 0));
@@ -215,10 +213,10 @@ Result<EpochPlan> Epochs::agree(const std::optional<EpochPlan>& plan,
 
 Status Epochs::replace(const std::optional<EpochPlan>& plan, std::chrono::milliseconds timeout) {
   COLLA_TRY(meetAll(timeout));
-  collective::BoardShelf& shelf = *options_.group.shelf;
-  auto boards = shelf.takeResting();
+  collective::MemoryShelf& shelf = *options_.group.shelf;
+  auto memory = shelf.takeResting();
   COLLA_TRY_ASSIGN(const EpochPlan agreed, agree(plan, timeout));
-  shelf.stock(std::move(boards));  // All processes have met: nobody reads them any more.
+  shelf.stock(std::move(memory));  // All processes have met: nobody reads it any more.
   const auto form = [&]() -> Result<Epoch> {
     COLLA_TRY_ASSIGN(auto state, draft(agreed, current_->number() + 1));
     if (state->rank != Epoch::kNoRank) {

@@ -25,7 +25,6 @@ class Epochs {
     int slices = 1;
     int self = 0;
     std::vector<std::string> names = {};  // Of all processes, for messages.
-    bool sharesMemory = false;            // Processes of one host share memory.
     // What all groups have in common: `routes`, `timeout` and `algorithm`.
     GroupCore::Options group = {};
   };
@@ -34,6 +33,8 @@ class Epochs {
   static Result<std::unique_ptr<Epochs>> start(Options options, Deadline deadline);
 
   const Epoch& current() const { return *current_; }
+  // Where memory of one epoch waits for the next one.
+  const std::shared_ptr<collective::MemoryShelf>& shelf() const { return options_.group.shelf; }
 
   // As Job::replaceEpoch() says.
   Status replace(const std::optional<EpochPlan>& plan, std::chrono::milliseconds timeout);

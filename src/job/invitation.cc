@@ -11,6 +11,7 @@
 #include "job/store_identity.h"
 #include "rendezvous/host_key.h"
 #include "rendezvous/secret.h"
+#include "rendezvous/secret_munge.h"
 #include "transport/net/address.h"
 
 namespace colla::job {
@@ -26,12 +27,13 @@ struct MeetingPlan {
   std::string error;  // Why there will be no job; nothing else counts then.
   std::string jobId;
   std::string store;
-  std::string secretHex;  // Only for a wire that is trusted anyway.
+  std::string secretHex;   // Only for a wire that is trusted anyway.
+  std::string credential;  // MUNGE's, with the secret, in a Slurm allocation.
   std::vector<int> hosts;
 
   std::string text() const {
-    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n", kHeading, error, jobId, store, secretHex,
-                       fmt::join(hosts, " "));
+    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n", kHeading, error, jobId, store, secretHex,
+                       credential, fmt::join(hosts, " "));
   }
   // Without hosts if it is something else.
   static MeetingPlan parse(const std::string& text) {
@@ -39,7 +41,8 @@ struct MeetingPlan {
     std::istringstream lines(text);
     std::string heading;
     if (!std::getline(lines, heading) || heading != kHeading) return plan;
-    for (std::string* line : {&plan.error, &plan.jobId, &plan.store, &plan.secretHex}) {
+    for (std::string* line :
+         {&plan.error, &plan.jobId, &plan.store, &plan.secretHex, &plan.credential}) {
       std::getline(lines, *line);
     }
     for (int host = 0; lines >> host;) plan.hosts.push_back(host);
@@ -96,6 +99,14 @@ Result<MeetingPlan> planFor(const Config& config, const Guest& guest, Hosts host
   if (hosts.names.size() == 1) {
     plan.store = localStore(plan.jobId);
     return plan;
+  }
+  if (secret.empty() && std::getenv("SLURM_JOB_ID") != nullptr) {
+    const std::string made = rendezvous::makeSecret();
+    auto credential = rendezvous::mungeSeal(rendezvous::secretToHex(made));
+    if (credential.ok()) {
+      plan.credential = *std::move(credential);
+      secret = made;
+    }
   }
   if (secret.empty()) {
     return {StatusCode::kInvalidArgument,
@@ -161,6 +172,10 @@ Result<Meeting> accept(const Config& config, const Guest& guest, Invitation invi
   place.servesStore = guest.rank == 0;
   place.launcher = guest.launcher;
   place.secretHex = plan.secretHex.empty() ? secretOf(guest) : plan.secretHex;
+  if (!plan.credential.empty()) {
+    COLLA_TRY_ASSIGN(place.secretHex,
+                     rendezvous::mungeOpen(plan.credential, rendezvous::Replay::kAccepted));
+  }
   place.secretFile = config.text("secret_file");
   return meeting;
 }

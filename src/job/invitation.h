@@ -7,8 +7,8 @@
 //
 // Whatever carries the texts is trusted no further than it must be. On one host the processes meet
 // at a Unix socket that checks the user. Between hosts they need a secret that did not travel with
-// the texts, or the explicit choice of a wire that is trusted as it is
-// (COLLA_TRANSPORT=tcp-plain).
+// the texts, unless MUNGE sealed it (in a Slurm allocation), or the explicit choice of a wire that
+// is trusted as it is (COLLA_TRANSPORT=tcp-plain).
 #pragma once
 
 #include <chrono>

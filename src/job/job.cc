@@ -17,6 +17,7 @@
 #include "job/environment.h"
 #include "job/epochs.h"
 #include "job/freed_memory.h"
+#include "job/handout.h"
 #include "job/metrics_service.h"
 #include "job/open_store.h"
 #include "job/settings.h"
@@ -91,14 +92,12 @@ void warnOfUnknownVariables() {
 
 Result<job::Epochs::Options> epochOptions(const Config& config, const job::Place& place, int slices,
                                           const job::Connection& connection) {
-  job::Epochs::Options options{.workers = place.size,
-                               .servers = place.servers,
-                               .slices = slices,
-                               .self = place.index(),
-                               .sharesMemory = connection.sharesMemory};
+  job::Epochs::Options options{
+      .workers = place.size, .servers = place.servers, .slices = slices, .self = place.index()};
   auto routes = std::make_shared<Routes>();
   routes->wire = connection.everywhere();
   routes->host = connection.host.get();
+  routes->sharesMemory = connection.sharesMemory;
   for (const rendezvous::Member& member : connection.membership.members) {
     options.names.push_back(member.name());
     routes->hosts.push_back(member.hostKey);
@@ -112,6 +111,22 @@ Result<job::Epochs::Options> epochOptions(const Config& config, const job::Place
   options.group.timeout = config.seconds("collective_timeout");
   options.group.routes = std::move(routes);
   return options;
+}
+
+Result<job::Place> placeOfThreads(int workers) {
+  COLLA_TRY_ASSIGN(job::Place place,
+                   job::readEnvironment([](const char* name) { return std::getenv(name); }));
+  if (!place.alone()) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("workers as threads need a process of its own, but this is one of {} ({})",
+                        place.size + place.servers, place.launcher)};
+  }
+  if (workers < 1) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("a job has at least one worker, not {}", workers)};
+  }
+  place.size = place.localSize = workers;
+  return place;
 }
 
 }  // namespace
@@ -131,6 +146,8 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& options) {
 Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions, job::Meeting meeting) {
   COLLA_TRY_ASSIGN(const Config config, job::loadConfig(jobOptions.settings));
   COLLA_TRY_ASSIGN(const log::Level level, log::parseLevel(config.text("log")));
+  const Deadline deadline = Deadline::after(config.seconds("start_timeout"));
+  COLLA_TRY_ASSIGN([[maybe_unused]] const auto door, job::handOut(config, meeting, deadline));
   auto state = std::make_unique<State>();
   state->place = std::move(meeting.place);
   const job::Place& place = state->place;
@@ -153,7 +170,6 @@ Result<std::unique_ptr<Job>> Job::init(const JobOptions& jobOptions, job::Meetin
   if (place.role == Role::kWorker && place.rank == 0) warnOfUnknownVariables();
 
   state->metrics = job::MetricsService::start(config, place);
-  const Deadline deadline = Deadline::after(config.seconds("start_timeout"));
   if (!place.alone()) {
     COLLA_TRY_ASSIGN(const auto choice, job::chooseTransports(config, place));
     COLLA_TRY_ASSIGN(
@@ -183,23 +199,12 @@ Result<std::vector<std::unique_ptr<Job>>> Job::inThreads(int workers,
                                                          const JobOptions& jobOptions) {
   COLLA_TRY_ASSIGN(const Config config, job::loadConfig(jobOptions.settings));
   COLLA_TRY_ASSIGN(const log::Level level, log::parseLevel(config.text("log")));
-  COLLA_TRY_ASSIGN(job::Place place,
-                   job::readEnvironment([](const char* name) { return std::getenv(name); }));
-  if (!place.alone()) {
-    return {StatusCode::kInvalidArgument,
-            fmt::format("workers as threads need a process of its own, but this is one of {} ({})",
-                        place.size + place.servers, place.launcher)};
-  }
-  if (workers < 1) {
-    return {StatusCode::kInvalidArgument,
-            fmt::format("a job has at least one worker, not {}", workers)};
-  }
+  COLLA_TRY_ASSIGN(const job::Place place, placeOfThreads(workers));
   if (!jobOptions.torchVersion.empty()) job::keepFreedMemory(config);
   log::setLevel(level);
   log::setSpeaker(workers == 1 ? fmt::format("rank 0 host {}", place.host)
                                : fmt::format("ranks 0-{} host {}", workers - 1, place.host));
   warnOfUnknownVariables();
-  place.size = place.localSize = workers;
 
   transport::Options options;
   options.jobId = "threads";
@@ -276,8 +281,10 @@ std::chrono::milliseconds Job::timeout() const { return state_->timeout; }
 Result<Bucket> Job::allocate(std::size_t bytes) {
   transport::Transport* const host = state_->connection.host.get();
   if (host == nullptr) return allocatePrivate(bytes);
-  COLLA_TRY_ASSIGN(transport::Mapping region, host->sharedMemory()->allocate(bytes));
-  return Bucket(region.bytes, [keep = std::move(region.keep)] {});
+  const auto& shelf = state_->epochs->shelf();
+  COLLA_TRY_ASSIGN(const transport::Mapping region,
+                   shelf->takeZeroed(*host->sharedMemory(), bytes));
+  return Bucket(region.bytes, [shelf, region] { shelf->giveBack(region); });
 }
 
 // The first worker of the host allocates it and tells the others where; nobody goes on before all

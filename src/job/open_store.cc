@@ -31,20 +31,6 @@ MemberId hostOfStore(const Place& place) {
                            : MemberId{Role::kWorker, place.size - 1};
 }
 
-// A host's own name often leads to its loopback interface (127.0.1.1 in Debian's /etc/hosts): the
-// store would wait there for others that can't come.
-Status checkReachable(const Place& place) {
-  if (place.oneHost()) return {};
-  const auto address = transport::net::Address::parse(place.store);
-  if (!address.ok() || !address->isLocal()) return {};  // Connecting tells what is wrong with it.
-  // An invitation finds the address by itself: by the interface.
-  const bool invited = place.launcher == kTorchDistributed || place.launcher == kMeeting;
-  return {StatusCode::kInvalidArgument,
-          fmt::format("{} is {} here, which other hosts can't reach: set {}",
-                      place.store.substr(0, place.store.rfind(':')), address->host(),
-                      invited ? "COLLA_INTERFACE=NAME" : "COLLA_STORE=ADDRESS:PORT")};
-}
-
 // The stores that this process serves, by address and job. Several jobs at a time have one in
 // common, since an address can be taken once; it ends with the last of them.
 struct Served {
@@ -90,6 +76,15 @@ class Speaker {
   UniqueFd voice_;
 };
 
+std::string howToStart(const Place& place, MemberId missing) {
+  if (place.launcher == kLists) {
+    return fmt::format("start it with --job_name {} --task_index {} and the same lists",
+                       toString(missing.role), missing.rank);
+  }
+  if (place.oneHost()) return "was it started on this host?";
+  return fmt::format("was it started, and can {} be reached from here?", place.store);
+}
+
 // Who serves the store may come much later than this process, above all where nobody started them
 // together, and those who wait want to know for whom. Before there is a store nobody knows who is
 // there: one process of each host says it.
@@ -99,7 +94,9 @@ Result<std::unique_ptr<rendezvous::Store>> await(const Place& place,
   constexpr auto kPause = 50ms;
   const bool lists = place.launcher == kLists;
   Speaker speaker(place);
-  const std::string awaited = rendezvous::toString(hostOfStore(place));
+  // The last of the lists.
+  const std::string awaited =
+      lists ? fmt::format("{} at {}", options.server, place.tasks.back()) : options.server;
   const TimePoint started = Clock::real().now();
   const rendezvous::JoinReportOptions report;
   Deadline next = Deadline::after(report.first);
@@ -111,10 +108,11 @@ Result<std::unique_ptr<rendezvous::Store>> await(const Place& place,
     const auto waited =
         std::chrono::round<std::chrono::seconds>(Clock::real().now() - started).count();
     if (deadline.remaining() <= kPause) {
-      return {StatusCode::kTimeout,
-              fmt::format("{} did not come within {} s, and the others meet at its address ({}){}",
-                          awaited, waited, store.status().message(),
-                          lists ? "; were all tasks given the same lists?" : "")};
+      return {
+          StatusCode::kTimeout,
+          fmt::format("{} did not come within {} s, and the others meet there{}: {}", awaited,
+                      waited, place.oneHost() ? "" : fmt::format(" ({})", store.status().message()),
+                      howToStart(place, hostOfStore(place)))};
     }
     if (next.remaining() <= kPause) {
       if (speaker.isThis()) {
@@ -127,16 +125,28 @@ Result<std::unique_ptr<rendezvous::Store>> await(const Place& place,
 }
 
 Status tellWhoIsWhere(const Place& place, rendezvous::Store& store, Deadline deadline) {
-  std::map<MemberId, std::string> hosts;
-  for (int i = 0; i < static_cast<int>(place.hosts.size()); ++i) {
+  std::map<MemberId, std::string> places;
+  for (int i = 0; i < static_cast<int>(place.tasks.size()); ++i) {
     const MemberId id =
         i < place.size ? MemberId{Role::kWorker, i} : MemberId{Role::kServer, i - place.size};
-    hosts[id] = place.hosts[static_cast<std::size_t>(i)];
+    places[id] = "at " + place.tasks[static_cast<std::size_t>(i)];
   }
-  return rendezvous::publishPlacement(store, hosts, deadline);
+  return rendezvous::publishPlacement(store, places, deadline);
 }
 
 }  // namespace
+
+Status checkReachable(const Place& place) {
+  if (place.oneHost()) return {};
+  const auto address = transport::net::Address::parse(place.store);
+  if (!address.ok() || !address->isLocal()) return {};  // Connecting tells what is wrong with it.
+  // An invitation finds the address by itself: by the interface.
+  const bool invited = place.launcher == kTorchDistributed || place.launcher == kMeeting;
+  return {StatusCode::kInvalidArgument,
+          fmt::format("{} is {} here, which other hosts can't reach: set {}",
+                      place.store.substr(0, place.store.rfind(':')), address->host(),
+                      invited ? "COLLA_INTERFACE=NAME" : "COLLA_STORE=ADDRESS:PORT")};
+}
 
 Result<OpenStore> openStore(const Place& place, std::unique_ptr<rendezvous::StoreServer> server,
                             const std::string& secret, Deadline deadline) {
@@ -146,15 +156,17 @@ Result<OpenStore> openStore(const Place& place, std::unique_ptr<rendezvous::Stor
   if (place.servesStore && open.server == nullptr) {
     COLLA_TRY_ASSIGN(open.server, serve(place, secret));
   }
-  const rendezvous::StoreOptions options{.address = place.store,
-                                         .jobId = place.jobId,
-                                         .secret = secret,
-                                         .name = rendezvous::toString(selfOf(place)),
-                                         .identity = storeIdentity()};
-  COLLA_TRY_ASSIGN(open.store, place.launcher == "colla"
-                                   ? rendezvous::Store::connect(options, deadline)
-                                   : await(place, options, deadline));
-  if (place.servesStore && !place.hosts.empty()) {
+  const bool launched = place.launcher == "colla";
+  const rendezvous::StoreOptions options{
+      .address = place.store,
+      .jobId = place.jobId,
+      .secret = secret,
+      .name = rendezvous::toString(selfOf(place)),
+      .server = launched ? "`colla run`" : rendezvous::toString(hostOfStore(place)),
+      .identity = storeIdentity()};
+  COLLA_TRY_ASSIGN(open.store, launched ? rendezvous::Store::connect(options, deadline)
+                                        : await(place, options, deadline));
+  if (place.servesStore && !place.tasks.empty()) {
     COLLA_TRY(tellWhoIsWhere(place, *open.store, deadline));
   }
   return open;

@@ -25,6 +25,10 @@ struct Meeting {
   std::unique_ptr<rendezvous::StoreServer> server = nullptr;
 };
 
+// kInvalidArgument when other hosts can't reach the place's store, because it is on a loopback
+// interface. A host's own name often leads there (127.0.1.1 in Debian's /etc/hosts).
+Status checkReachable(const Place& place);
+
 // Waits for whoever serves it, and says now and then for whom. kRefused when somebody else serves
 // it in this process's place; kInvalidArgument when a job of several hosts has it on a loopback
 // interface.

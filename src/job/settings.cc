@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "rendezvous/secret.h"
 #include "transport/transports.h"
 
 namespace colla::job {
@@ -20,10 +21,10 @@ std::span<const Setting> settings() {
   static const std::string transportHelp = transport::transportHelp();
   // Sorted by name (a test checks it).
   static const std::array table = {
-      Setting{
-          "algorithm", kText, "auto",
-          "allreduce algorithm: auto, shared, flat, direct, halving, tree, ring (another order)",
-          true, "auto shared flat direct halving tree ring"},
+      Setting{"algorithm", kText, "auto",
+              "allreduce algorithm: auto, shared, levels, flat, direct, halving, tree, ring "
+              "(another order)",
+              true, "auto shared levels flat direct halving tree ring"},
       Setting{"collective_timeout", kSeconds, "300", "seconds that one collective may take", false},
       Setting{"cycle_us", kInteger, "0",
               "microseconds that the first named operation waits for others to travel with it",
@@ -91,8 +92,17 @@ std::span<const Setting> settings() {
 Result<Config> loadConfig(const std::map<std::string, std::string>& flags,
                           const std::string& file) {
   const char* const named = std::getenv("COLLA_CONFIG");
-  return Config::load(settings(), flags, file.empty() && named != nullptr ? named : file,
-                      [](const char* name) { return std::getenv(name); });
+  COLLA_TRY_ASSIGN(Config config,
+                   Config::load(settings(), flags, file.empty() && named != nullptr ? named : file,
+                                [](const char* name) { return std::getenv(name); }));
+  COLLA_TRY(checkSecretFile(config));
+  return config;
+}
+
+Status checkSecretFile(const Config& config) {
+  const auto secret = rendezvous::loadSecret(/*hex=*/nullptr, config.text("secret_file"));
+  if (secret.ok()) return {};
+  return {StatusCode::kInvalidArgument, std::string(secret.status().message())};
 }
 
 }  // namespace colla::job

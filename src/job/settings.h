@@ -17,7 +17,12 @@ namespace colla::job {
 std::span<const Setting> settings();
 
 // From `flags`, the environment and `file` or, if that is empty, the file that COLLA_CONFIG names.
+// Includes checkSecretFile().
 Result<Config> loadConfig(const std::map<std::string, std::string>& flags = {},
                           const std::string& file = "");
+
+// kInvalidArgument for a secret file that others can read, or that has no secret, whether the job
+// needs one or not: nobody would notice before it does.
+Status checkSecretFile(const Config& config);
 
 }  // namespace colla::job

@@ -16,9 +16,15 @@ namespace colla::job {
 namespace {
 
 // Read by somebody, and neither a setting nor a place in a job.
-constexpr std::array<std::string_view, 6> kOthers = {
-    "COLLA_CONFIG",   "COLLA_PEER_PYTHON",        "COLLA_PYTHON",
-    "COLLA_STRATEGY", "COLLA_TENSORBOARD_PYTHON", "COLLA_TORCH_PYTHON",
+constexpr std::array<std::string_view, 8> kOthers = {
+    "COLLA_ALIASES",
+    "COLLA_CONFIG",
+    "COLLA_FRONT",
+    "COLLA_PEER_PYTHON",
+    "COLLA_PYTHON",
+    "COLLA_STRATEGY",
+    "COLLA_TENSORBOARD_PYTHON",
+    "COLLA_TORCH_PYTHON",
 };
 
 bool isKnown(std::string_view name) {

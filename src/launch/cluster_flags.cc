@@ -17,14 +17,20 @@ namespace launch {
 
 ClusterFlags::ClusterFlags(CLI::App& app) {
   constexpr char kGroup[] = "Without a launcher, as with TensorFlow";
-  app.add_option("--ps-hosts", servers_, "HOST:PORT of every parameter server")
+  app.add_option("--ps-hosts", servers_, "every parameter server")
+      ->option_text("HOST:PORT")
       ->expected(0, -1)
       ->group(kGroup);
-  app.add_option("--worker-hosts", workers_, "HOST:PORT of every worker")
+  app.add_option("--worker-hosts", workers_, "every worker")
+      ->option_text("HOST:PORT")
       ->expected(0, -1)
       ->group(kGroup);
-  app.add_option("--job-name", jobName_, "what this process is: ps or worker")->group(kGroup);
-  app.add_option("--task-index", taskIndex_, "its place in its list, from 0")->group(kGroup);
+  app.add_option("--job-name", jobName_, "what this process is")
+      ->option_text("ps|worker")
+      ->group(kGroup);
+  app.add_option("--task-index", taskIndex_, "its place in its list, from 0")
+      ->option_text("N")
+      ->group(kGroup);
   app.add_flag("--sync-replicas", syncReplicas_,
                "servers wait for all workers: --strategy ps-sync instead of ps-async")
       ->group(kGroup);

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/terminal.h"
 #include "launch/pseudo_terminal.h"
 
 namespace colla::launch {
@@ -20,7 +21,7 @@ namespace {
 bool wantsColour(int fd) {
   const char* noColour = std::getenv("NO_COLOR");
   const char* terminal = std::getenv("TERM");
-  return isatty(fd) == 1 && (noColour == nullptr || *noColour == '\0') &&
+  return isTerminal(fd) && (noColour == nullptr || *noColour == '\0') &&
          (terminal == nullptr || std::strcmp(terminal, "dumb") != 0);
 }
 
@@ -39,12 +40,12 @@ std::vector<std::string> prefixes(const Plan& plan, bool prefix, int fd) {
 
 }  // namespace
 
-void Sink::giveUp(int error) {
+void QueuedOutput::giveUp(int error) {
   error_ = error;
   queue_.clear();
 }
 
-void Sink::flush() {
+void QueuedOutput::flush() {
   std::size_t sent = 0;
   while (sent < queue_.size()) {
     // The descriptor is shared with others, so it stays as it is, blocking or not; what poll()
@@ -65,12 +66,12 @@ void Sink::flush() {
 }
 
 Output::Output(const Plan& plan, const RunOptions& options)
-    : sinks_{Sink(STDOUT_FILENO), Sink(STDERR_FILENO)},
+    : sinks_{QueuedOutput(STDOUT_FILENO), QueuedOutput(STDERR_FILENO)},
       printers_{
-          LinePrinter(prefixes(plan, options.prefix, STDOUT_FILENO), isatty(STDOUT_FILENO) == 1),
-          LinePrinter(prefixes(plan, options.prefix, STDERR_FILENO), isatty(STDERR_FILENO) == 1)},
+          LinePrinter(prefixes(plan, options.prefix, STDOUT_FILENO), isTerminal(STDOUT_FILENO)),
+          LinePrinter(prefixes(plan, options.prefix, STDERR_FILENO), isTerminal(STDERR_FILENO))},
       name_(options.name) {
-  if (options.verbatim) verbatim_.emplace(/*terminal=*/isatty(STDOUT_FILENO) == 1);
+  if (options.verbatim) verbatim_.emplace(/*terminal=*/isTerminal(STDOUT_FILENO));
 }
 
 Result<Output> Output::create(const Plan& plan, const RunOptions& options) {
@@ -98,7 +99,7 @@ Result<Output> Output::create(const Plan& plan, const RunOptions& options) {
 
 // A pipe or, for a process that should see a terminal, one of those.
 Status Output::connect(Source& source, const Plan& plan) {
-  if (isVerbatim(source) && isatty(STDOUT_FILENO) == 1) {
+  if (isVerbatim(source) && isTerminal(STDOUT_FILENO)) {
     auto terminal = PseudoTerminal::like(STDOUT_FILENO);
     if (terminal.ok()) {
       source.reader = std::move(terminal->ours);
@@ -156,7 +157,7 @@ void Output::closeWriters() {
 }
 
 void Output::prepare(std::vector<pollfd>& polls) {
-  for (const Sink& sink : sinks_) {
+  for (const QueuedOutput& sink : sinks_) {
     // Even with nothing to write, poll() tells when the reader has gone.
     const auto events = static_cast<short>(sink.empty() ? 0 : POLLOUT);
     polls.push_back({sink.error() != 0 ? -1 : sink.fd(), events, 0});
@@ -188,7 +189,7 @@ void Output::handle(const pollfd* polls, TimePoint now) {
 }
 
 void Output::writeNow() {
-  for (Sink& sink : sinks_) {
+  for (QueuedOutput& sink : sinks_) {
     if (sink.error() == 0) {
       sink.flush();
     } else {
@@ -206,7 +207,7 @@ void Output::merge() {
   if (!more && !others_.empty()) verbatim_->interrupt(out);
   verbatim_->interleave(others_, out);
   // On a terminal both of our outputs end up in the same place.
-  if (!sinks_[kErr].empty() && isatty(STDOUT_FILENO) == 1 && isatty(STDERR_FILENO) == 1) {
+  if (!sinks_[kErr].empty() && isTerminal(STDOUT_FILENO) && isTerminal(STDERR_FILENO)) {
     verbatim_->interrupt(out);
   }
 }

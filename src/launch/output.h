@@ -25,9 +25,9 @@ namespace colla::launch {
 enum Stream { kOut = 0, kErr = 1 };
 
 // One of our own descriptors, with what still has to go there.
-class Sink {
+class QueuedOutput {
  public:
-  explicit Sink(int fd) : fd_(fd) {}
+  explicit QueuedOutput(int fd) : fd_(fd) {}
 
   int fd() const { return fd_; }
   // Where to append.
@@ -103,7 +103,7 @@ class Output {
   void read(Source& source, TimePoint now);
   void store(Source& source, std::string_view bytes);
 
-  std::array<Sink, 2> sinks_;
+  std::array<QueuedOutput, 2> sinks_;
   std::array<LinePrinter, 2> printers_;
   std::string name_;
   // Worker 0's standard output, if that is passed on as it is, and what else should go to ours.

@@ -1,11 +1,14 @@
 #include "launch/plan.h"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <map>
 
+#include "base/unique_fd.h"
 #include "job/cpu.h"
 #include "job/environment.h"
 #include "job/settings.h"
@@ -27,6 +30,21 @@ Result<std::string> randomHex(std::size_t bytes) {
     hex += fmt::format("{:02x}", byte);
   }
   return hex;
+}
+
+// A TCP port that is free now and unlikely to be taken soon, because the kernel chooses among
+// thousands; torch's usual one where there is no TCP.
+int findFreePort() {
+  constexpr int kUsual = 29500;
+  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  socklen_t size = sizeof(address);
+  const bool bound =
+      bind(socket.get(), any, size) == 0 && getsockname(socket.get(), any, &size) == 0;
+  return bound ? ntohs(address.sin_port) : kUsual;
 }
 
 Status checkOptions(const RunOptions& options) {
@@ -61,6 +79,7 @@ Status checkOptions(const RunOptions& options) {
       return invalid(fmt::format("--env {}: this one is for `colla run` to set", name));
     }
   }
+  COLLA_TRY(job::checkSecretFile(options.config));
   // A process would refuse them as well, but each for itself, and late.
   Variables given;
   for (const auto& [name, value] : options.environment) given[name] = value;
@@ -83,6 +102,9 @@ Variables sharedVariables(const RunOptions& options, const Surroundings& surroun
     if (equals == std::string::npos || equals == 0) continue;
     variables[entry.substr(0, equals)] = entry.substr(equals + 1);
   }
+  // An outer torchrun's: its agent serves no store to the workers of this job.
+  std::erase_if(variables,
+                [](const auto& each) { return each.first.starts_with("TORCHELASTIC_"); });
   variables.erase("COLLA_CONFIG");  // Its contents follow, stronger places considered.
   for (const auto& [name, value] : settingVariables(options.config)) variables[name] = value;
   for (const char* name : {"COLLA_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"}) {
@@ -112,6 +134,7 @@ Result<Surroundings> Surroundings::here() {
   result.host = job::hostName();
   COLLA_TRY_ASSIGN(result.jobId, randomHex(8));
   result.secretHex = rendezvous::secretToHex(rendezvous::makeSecret());
+  result.freePort = findFreePort();
   return result;
 }
 
@@ -149,6 +172,11 @@ Result<Plan> makePlan(const RunOptions& options, const Surroundings& surrounding
       place.localRank = place.rank;
       Variables variables = shared;
       for (const auto& [name, value] : job::toVariables(place)) variables[name] = value;
+      if (role == Role::kWorker) {
+        for (const auto& [name, value] : job::toTorchVariables(place, surroundings.freePort)) {
+          variables[name] = value;
+        }
+      }
       for (const auto& [name, value] : chosen) variables[name] = value;
       Process& process = plan.processes.emplace_back(Process{role, place.rank, {}});
       for (const auto& [name, value] : variables) {

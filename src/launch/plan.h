@@ -37,6 +37,7 @@ struct Surroundings {
   std::string host;
   std::string jobId;      // Fresh and random, as is
   std::string secretHex;  // this.
+  int freePort = 0;       // Of TCP: for the program's own use.
 
   static Result<Surroundings> here();
 };

@@ -6,6 +6,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 
@@ -33,14 +34,28 @@ void fillStandardDescriptors() {
   }
 }
 
-// As many open files as we may have: each process needs a handful.
+// Open files are scarce where `ulimit -n` is low, and what lacks one then says only what it lacks.
+// Workers have the limit that was inherited, and need more where each talks to many.
+Status checkFileLimit(const rlimit& files, const RunOptions& options) {
+  constexpr rlim_t kOfWorker = 20;
+  const auto processes = static_cast<rlim_t>(options.workers + options.servers);
+  const rlim_t own = 16 + processes * (options.outputDir.empty() ? 4 : 6);
+  const bool fits = files.rlim_max >= own && files.rlim_cur >= kOfWorker;
+  if (fits) return {};
+  return {StatusCode::kIo,
+          fmt::format("`ulimit -n` is {}, but a job of {} process{} needs {} open files: raise it",
+                      std::min(files.rlim_cur, files.rlim_max), processes,
+                      processes == 1 ? "" : "es", std::max(own, kOfWorker))};
+}
+
+// As many open files as we may have.
 void raiseFileLimit(rlimit files) {
   files.rlim_cur = files.rlim_max;
   setrlimit(RLIMIT_NOFILE, &files);
 }
 
 // Blocks the signals that are passed on, and returns a descriptor to read them from. A signal that
-// is ignored (nohup, or a shell's background job) stays so.
+// is ignored (SIGHUP by nohup) stays so.
 UniqueFd takeSignals() {
   sigset_t set;
   sigemptyset(&set);
@@ -92,13 +107,16 @@ int run(const RunOptions& options) {
   const auto plan = makePlan(options, *surroundings);
   if (!plan.ok()) return complain(options, plan.status(), exitCodeOf(plan.status()));
 
+  const Inherited inherited = Inherited::current();
+  if (const Status few = checkFileLimit(inherited.files, options); !few.ok()) {
+    return complain(options, few, kExitFailure);
+  }
   const auto endpoint = observe::MetricsEndpoint::open(options.config);
   if (!endpoint.ok()) {
     const bool usage = endpoint.status().code() == StatusCode::kInvalidArgument;
     return complain(options, endpoint.status(), usage ? kExitUsage : kExitFailure);
   }
 
-  const Inherited inherited = Inherited::current();
   raiseFileLimit(inherited.files);
   auto output = Output::create(*plan, options);
   if (!output.ok()) return complain(options, output.status(), kExitFailure);

@@ -21,6 +21,8 @@ namespace colla::launch {
 namespace {
 
 constexpr char kSelf[] = "/proc/self/exe";
+// In the environment of the processes that a front has started.
+constexpr char kFront[] = "COLLA_FRONT";
 
 // By its name, which `ps` then shows, as long as that still means this program.
 std::string pathOfSelf() {
@@ -33,7 +35,18 @@ std::string pathOfSelf() {
   return same ? path : kSelf;
 }
 
-// As the kernel keeps them: parsers change what main() was given.
+// Only what is not there yet: other threads may be reading the environment.
+void exportSettings(const Config& config) {
+  for (const auto& [name, value] : settingVariables(config)) {
+    const char* present = std::getenv(name.c_str());
+    if (present == nullptr || value != present) setenv(name.c_str(), value.c_str(), 1);
+  }
+}
+
+}  // namespace
+
+bool startedByFront() { return std::getenv(kFront) != nullptr; }
+
 Result<std::vector<std::string>> argumentsOfSelf() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> arguments;
@@ -47,16 +60,6 @@ std::ptrdiff_t threadsOfSelf() {
   const std::filesystem::directory_iterator tasks("/proc/self/task", error);
   return error ? 1 : std::distance(begin(tasks), end(tasks));
 }
-
-// Only what is not there yet: other threads may be reading the environment.
-void exportSettings(const Config& config) {
-  for (const auto& [name, value] : settingVariables(config)) {
-    const char* present = std::getenv(name.c_str());
-    if (present == nullptr || value != present) setenv(name.c_str(), value.c_str(), 1);
-  }
-}
-
-}  // namespace
 
 Result<bool> becomesFront(const job::Place& place, const StartOptions& options) {
   if (options.workers < 0 || options.servers < 0) {
@@ -107,6 +110,7 @@ Result<std::optional<int>> startWorkers(const StartOptions& options) {
   run.verbatim = true;
   run.patient = true;
   run.config = options.config;
+  run.environment.emplace_back(kFront, run.name);
   std::fflush(nullptr);  // What was said before comes before what the workers say.
   return std::optional<int>(launch::run(run));
 }

@@ -15,8 +15,10 @@
 // failure.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/config.h"
 #include "colla/status.h"
@@ -40,6 +42,12 @@ struct StartOptions {
 // stays as it is at this point. kInvalidArgument if there is a launcher and it started another
 // number of processes than wanted; kUnsupported if there are other threads.
 Result<std::optional<int>> startWorkers(const StartOptions& options);
+
+// In a process that a front of its own program has started: the front has the last word.
+bool startedByFront();
+// This process's command line, as the kernel keeps it: parsers change what main() was given.
+Result<std::vector<std::string>> argumentsOfSelf();
+std::ptrdiff_t threadsOfSelf();
 
 // Whether a process at `place` has to become the front.
 Result<bool> becomesFront(const job::Place& place, const StartOptions& options);

@@ -21,15 +21,17 @@ Result<std::unique_ptr<rendezvous::StoreServer>> serveStore(const Plan& plan) {
   options.identity = job::storeIdentity();
   COLLA_TRY_ASSIGN(auto server, rendezvous::StoreServer::start(options));
 
-  std::map<rendezvous::MemberId, std::string> hosts;
-  for (const Process& process : plan.processes) hosts[{process.role, process.rank}] = plan.host;
+  std::map<rendezvous::MemberId, std::string> places;
+  for (const Process& process : plan.processes) {
+    places[{process.role, process.rank}] = "on host " + plan.host;
+  }
   COLLA_TRY_ASSIGN(const auto client, rendezvous::Store::connect({.address = server->address(),
                                                                   .jobId = plan.jobId,
                                                                   .secret = secret,
                                                                   .name = "colla run",
                                                                   .identity = options.identity},
                                                                  deadline));
-  COLLA_TRY(rendezvous::publishPlacement(*client, hosts, deadline));
+  COLLA_TRY(rendezvous::publishPlacement(*client, places, deadline));
   return server;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/nearest.h"
 #include "models/image_model.h"
 #include "models/makers.h"
 
@@ -135,13 +136,13 @@ std::span<const Entry> catalog() {
 }
 
 Result<const Entry*> findModel(std::string_view name) {
-  std::vector<std::string_view> names;
+  std::vector<std::string> names;
   for (const Entry& entry : catalog()) {
     if (entry.name == name) return &entry;
-    names.push_back(entry.name);
+    names.emplace_back(entry.name);
   }
-  return {StatusCode::kNotFound,
-          fmt::format("there is no model \"{}\"; there are {}", name, fmt::join(names, ", "))};
+  return {StatusCode::kNotFound, fmt::format("there is no model \"{}\"; there are {}{}", name,
+                                             fmt::join(names, ", "), didYouMean(name, names))};
 }
 
 }  // namespace colla::models

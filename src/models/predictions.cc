@@ -11,6 +11,7 @@
 
 #include "checkpoint/source.h"
 #include "colla/error.h"
+#include "data/batch_check.h"
 #include "models/predicts.h"
 #include "models/weights.h"
 #include "train/tensors.h"
@@ -177,12 +178,14 @@ Status writePredictions(const Task& task, const PredictionOptions& options, std:
     if (!options.checkpoint.empty()) COLLA_TRY(restore(task, options.checkpoint, *model));
     model->module().eval();
     Lines lines(options.format, out);
+    const data::BatchCheck check(data);
     Random random(0);  // A test part makes no random choices; a training part the same ones always.
     for (std::int64_t first = 0; first < data->size(); first += options.batch) {
       std::vector<std::int64_t> indices(
           static_cast<std::size_t>(std::min(options.batch, data->size() - first)));
       std::iota(indices.begin(), indices.end(), first);
       COLLA_TRY_ASSIGN(const Batch batch, data->read(indices, random));
+      COLLA_TRY(check.check(indices, batch));
       COLLA_TRY(lines.write(first, predicts->predict(train::asTensors(batch))));
     }
     return {};

@@ -19,19 +19,20 @@ std::uint32_t messagesOf(Group& group) { return group.core().options().id | kMes
 
 }  // namespace
 
-Result<std::unique_ptr<Exchange>> Exchange::create(Job& job, Options options) {
+Result<std::unique_ptr<NamedExchange>> NamedExchange::create(Job& job, Options options) {
   if (job.role() != Role::kWorker) {
     return {StatusCode::kInvalidArgument, "an exchange is among workers: servers have no part"};
   }
   std::vector<int> all(static_cast<std::size_t>(job.size()));
   std::iota(all.begin(), all.end(), 0);
   COLLA_TRY_ASSIGN(auto world, job.world().subgroup(all));
-  std::unique_ptr<Exchange> exchange(new Exchange(job, std::move(options), std::move(world)));
+  std::unique_ptr<NamedExchange> exchange(
+      new NamedExchange(job, std::move(options), std::move(world)));
   exchange->thread_ = std::thread([exchange = exchange.get()] { exchange->serveOnThread(); });
   return exchange;
 }
 
-Exchange::Exchange(Job& job, Options options, std::unique_ptr<Group> world)
+NamedExchange::NamedExchange(Job& job, Options options, std::unique_ptr<Group> world)
     : options_(std::move(options)),
       names_(world->core().options().names),
       rank_(job.rank()),
@@ -51,7 +52,7 @@ Exchange::Exchange(Job& job, Options options, std::unique_ptr<Group> world)
   groups_[kWorldSet] = std::move(world);
 }
 
-Exchange::~Exchange() {
+NamedExchange::~NamedExchange() {
   {
     const MutexLock lock(mutex_);
     closing_ = true;
@@ -60,18 +61,18 @@ Exchange::~Exchange() {
   if (thread_.joinable()) thread_.join();
 }
 
-Status Exchange::submit(Request request) {
+Status NamedExchange::submit(Request request) {
   std::vector<Request> requests;
   requests.push_back(std::move(request));
   return submitAll(std::move(requests));
 }
 
-Status Exchange::submitGroup(std::vector<Request> requests) {
+Status NamedExchange::submitGroup(std::vector<Request> requests) {
   if (requests.empty()) return status();
   return submitAll(std::move(requests));
 }
 
-Status Exchange::join(std::function<void(const Status& status, int lastRank)> done) {
+Status NamedExchange::join(std::function<void(const Status& status, int lastRank)> done) {
   Request request;
   request.done = [done = std::move(done)](const Status& status,
                                           std::span<const std::int64_t> numbers) {
@@ -83,7 +84,7 @@ Status Exchange::join(std::function<void(const Status& status, int lastRank)> do
   return submitOwn(std::move(what), std::move(request));
 }
 
-Result<int> Exchange::addSet(std::vector<int> ranks) {
+Result<int> NamedExchange::addSet(std::vector<int> ranks) {
   Announcement what;
   what.key = {kOwnSet, kSetsName};
   what.kind = Kind::kAddSet;
@@ -91,7 +92,7 @@ Result<int> Exchange::addSet(std::vector<int> ranks) {
   return call(std::move(what));
 }
 
-Status Exchange::removeSet(int set) {
+Status NamedExchange::removeSet(int set) {
   Announcement what;
   what.key = {kOwnSet, kSetsName};
   what.kind = Kind::kRemoveSet;
@@ -99,7 +100,7 @@ Status Exchange::removeSet(int set) {
   return call(std::move(what)).status();
 }
 
-Status Exchange::refusal() const {
+Status NamedExchange::refusal() const {
   if (!ended_.ok()) return ended_;
   if (joined_) {
     return {StatusCode::kInvalidArgument,
@@ -108,7 +109,7 @@ Status Exchange::refusal() const {
   return {};
 }
 
-Status Exchange::submitAll(std::vector<Request> requests) {
+Status NamedExchange::submitAll(std::vector<Request> requests) {
   {
     const MutexLock lock(mutex_);
     COLLA_TRY(refusal());
@@ -141,7 +142,7 @@ Status Exchange::submitAll(std::vector<Request> requests) {
   return {};
 }
 
-Status Exchange::submitOwn(Announcement what, Request request) {
+Status NamedExchange::submitOwn(Announcement what, Request request) {
   {
     const MutexLock lock(mutex_);
     COLLA_TRY(refusal());
@@ -157,7 +158,8 @@ Status Exchange::submitOwn(Announcement what, Request request) {
   return {};
 }
 
-Status Exchange::enqueue(std::vector<Announcement> announcements, std::vector<Request> requests) {
+Status NamedExchange::enqueue(std::vector<Announcement> announcements,
+                              std::vector<Request> requests) {
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const Key& key = announcements[i].key;
     if (pending_.try_emplace(key, std::move(requests[i])).second) continue;
@@ -171,7 +173,7 @@ Status Exchange::enqueue(std::vector<Announcement> announcements, std::vector<Re
   return {};
 }
 
-Result<int> Exchange::call(Announcement what) {
+Result<int> NamedExchange::call(Announcement what) {
   const MutexLock lock(calls_);
   // Shared: the thread may not be through with it yet when the result is there.
   const auto promise = std::make_shared<std::promise<Result<int>>>();
@@ -184,20 +186,20 @@ Result<int> Exchange::call(Announcement what) {
   return promise->get_future().get();
 }
 
-std::map<int, std::vector<int>> Exchange::sets() const {
+std::map<int, std::vector<int>> NamedExchange::sets() const {
   const MutexLock lock(mutex_);
   return sets_;
 }
 
-Status Exchange::status() const {
+Status NamedExchange::status() const {
   const MutexLock lock(mutex_);
   return ended_;
 }
 
-Status Exchange::startTimeline(const std::string& path, bool markCycles) {
+Status NamedExchange::startTimeline(const std::string& path, bool markCycles) {
   return rank_ == 0 ? timeline_.start(path, markCycles) : Status();
 }
 
-Status Exchange::stopTimeline() { return timeline_.stop(); }
+Status NamedExchange::stopTimeline() { return timeline_.stop(); }
 
 }  // namespace colla::named

@@ -1,6 +1,6 @@
 // Collectives that ranks may start in any order: operations are matched by name.
 //
-//   auto exchange = named::Exchange::create(*job);
+//   auto exchange = named::NamedExchange::create(*job);
 //   named::Request request{.name = "weight", .shape = {1000}, .input = …};
 //   request.output = [=](auto shape) { return memoryFor(shape); };
 //   request.done = [=](const Status& status, auto splits) { … };
@@ -63,17 +63,17 @@ struct Options {
   std::function<void(const std::string& report)> report = {};
 };
 
-class Exchange {
+class NamedExchange {
  public:
   // Every rank of the job calls it, as many times. `job` must outlive the exchange and be a
   // worker's.
-  static Result<std::unique_ptr<Exchange>> create(Job& job, Options options = {});
+  static Result<std::unique_ptr<NamedExchange>> create(Job& job, Options options = {});
   // Ends what is pending with kCancelled and tells the other ranks, whose exchanges end too. Does
   // not wait for them, beyond orders that are under way (5 s at most). The caller must hold no lock
   // that `output` or `done` need, and not be one of them.
-  ~Exchange();
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
+  ~NamedExchange();
+  NamedExchange(const NamedExchange&) = delete;
+  NamedExchange& operator=(const NamedExchange&) = delete;
 
   // Takes the request over, or refuses it at once (done() is not called then): kInvalidArgument
   // when its name is under way already in that set, the set is unknown or without this rank, or
@@ -114,7 +114,7 @@ class Exchange {
   Status status() const;
 
  private:
-  Exchange(Job& job, Options options, std::unique_ptr<Group> world);
+  NamedExchange(Job& job, Options options, std::unique_ptr<Group> world);
 
   // All or none; more than one are a group.
   Status submitAll(std::vector<Request> requests);

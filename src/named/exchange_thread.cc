@@ -24,7 +24,7 @@ constexpr auto kLastWords = 1s;
 
 }  // namespace
 
-void Exchange::serveOnThread() {
+void NamedExchange::serveOnThread() {
   const transport::BackgroundThread behindTheCaller;
   const Status end = runOnThread();
   tellEnd(end);
@@ -32,7 +32,7 @@ void Exchange::serveOnThread() {
 }
 
 // Until there is a reason to end, which is returned.
-Status Exchange::runOnThread() {
+Status NamedExchange::runOnThread() {
   while (true) {
     COLLA_TRY(takeLocal());
     COLLA_TRY(takeMessages());
@@ -41,7 +41,7 @@ Status Exchange::runOnThread() {
   }
 }
 
-Status Exchange::takeLocal() {
+Status NamedExchange::takeLocal() {
   Report report;
   bool closing = false;
   {
@@ -71,7 +71,7 @@ Status Exchange::takeLocal() {
   return {};
 }
 
-Status Exchange::takeMessages() {
+Status NamedExchange::takeMessages() {
   for (const auto& mailbox : mailboxes_) {
     while (true) {
       COLLA_TRY_ASSIGN(const auto message, mailbox->next());
@@ -87,7 +87,7 @@ Status Exchange::takeMessages() {
   return {};
 }
 
-Status Exchange::takeReport(int rank, std::span<const std::byte> bytes) {
+Status NamedExchange::takeReport(int rank, std::span<const std::byte> bytes) {
   auto report = decodeReport(bytes);
   if (!report.ok()) {
     return {report.status().code(), fmt::format("{}: {}", names_[rank], report.status().message()),
@@ -99,7 +99,7 @@ Status Exchange::takeReport(int rank, std::span<const std::byte> bytes) {
                             std::chrono::steady_clock::now());
 }
 
-Status Exchange::coordinate() {
+Status NamedExchange::coordinate() {
   const TimePoint now = std::chrono::steady_clock::now();
   for (Decision& decision : coordinator_->decide()) {
     timeline_.decided(decision.what);
@@ -127,7 +127,7 @@ Status Exchange::coordinate() {
   return stall.end;
 }
 
-void Exchange::wait() {
+void NamedExchange::wait() {
   std::vector<transport::Request*> requests;
   for (const auto& mailbox : mailboxes_) requests.push_back(mailbox->pending());
   Deadline deadline = goodbye_.value_or(Deadline::never());
@@ -138,13 +138,13 @@ void Exchange::wait() {
   wake_.wait(requests, deadline);
 }
 
-Status Exchange::carryOut(const Orders& orders) {
+Status NamedExchange::carryOut(const Orders& orders) {
   for (const Batch& batch : orders.batches) COLLA_TRY(carryOut(batch));
   told_ = !orders.end.ok();
   return orders.end;
 }
 
-Status Exchange::carryOut(const Batch& batch) {
+Status NamedExchange::carryOut(const Batch& batch) {
   const Decision& first = batch.front();
   if (!first.error.ok() || first.what.key.set == kOwnSet) return carryOutOwn(first);
   const auto group = groups_.find(first.what.key.set);
@@ -175,7 +175,7 @@ Status Exchange::carryOut(const Batch& batch) {
 }
 
 // Errors, and what changes the exchange itself.
-Status Exchange::carryOutOwn(const Decision& decision) {
+Status NamedExchange::carryOutOwn(const Decision& decision) {
   const Announcement& what = decision.what;
   if (!decision.error.ok()) {
     if (std::ranges::find(decision.ranks, rank_) != decision.ranks.end()) {
@@ -203,7 +203,7 @@ Status Exchange::carryOutOwn(const Decision& decision) {
   return {};
 }
 
-void Exchange::tellEnd(const Status& end) {
+void NamedExchange::tellEnd(const Status& end) {
   if (told_) return;
   const auto bytes = coordinator_ ? encode(Orders{.batches = {}, .end = end})
                                   : encode(Report{.announcements = {}, .end = end});
@@ -212,11 +212,12 @@ void Exchange::tellEnd(const Status& end) {
   for (const auto& mailbox : mailboxes_) mailbox->flush(deadline);
 }
 
-void Exchange::breakGroups(const Status& why) {
+void NamedExchange::breakGroups(const Status& why) {
   for (const auto& [set, group] : groups_) group->core().abort(why);
 }
 
-void Exchange::finish(const Key& key, const Status& status, std::span<const std::int64_t> numbers) {
+void NamedExchange::finish(const Key& key, const Status& status,
+                           std::span<const std::int64_t> numbers) {
   std::map<Key, Request>::node_type node;
   {
     const MutexLock lock(mutex_);
@@ -225,7 +226,7 @@ void Exchange::finish(const Key& key, const Status& status, std::span<const std:
   if (!node.empty()) node.mapped().done(status, numbers);
 }
 
-void Exchange::finishAll(const Status& end) {
+void NamedExchange::finishAll(const Status& end) {
   std::map<Key, Request> left;
   Status why = end;
   {

@@ -21,7 +21,7 @@ enum class Kind : std::uint8_t {
   kAlltoall,
   kReducescatter,
   kBarrier,
-  // What Exchange::join(), addSet() and removeSet() ask for; not for submit().
+  // What NamedExchange::join(), addSet() and removeSet() ask for; not for submit().
   kJoin,
   kAddSet,
   kRemoveSet,
@@ -40,7 +40,7 @@ struct Request {
   // Operations of one process set are matched by it. May be used again once done() was called.
   std::string name;
   Kind kind = Kind::kAllreduce;
-  // The process set: 0 has all ranks, others come from Exchange::addSet().
+  // The process set: 0 has all ranks, others come from NamedExchange::addSet().
   int set = 0;
 
   // What this rank brings; empty for a barrier. Every member brings the same type, and

@@ -41,7 +41,9 @@ AppendFile::AppendFile(std::string path, UniqueFd file, std::chrono::millisecond
 
 Result<AppendFile> AppendFile::open(std::string path, Mode mode,
                                     std::chrono::milliseconds flushEvery, const Clock& clock) {
-  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flagsOf(mode), 0666));
+  UniqueFd file(path == "-"
+                    ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)
+                    : ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flagsOf(mode), 0666));
   if (!file.valid()) return cannotWrite(path, errno);
   return AppendFile(std::move(path), std::move(file), flushEvery, clock);
 }

@@ -25,8 +25,8 @@ class AppendFile {
   // Bytes that are written out whatever the time.
   static constexpr std::size_t kBuffered = 64 * 1024;
 
-  // Appended bytes are written out at the first append() that comes `flushEvery` after they were
-  // last. `clock` must live as long as the file.
+  // "-" is standard output, whatever the mode. Appended bytes are written out at the first append()
+  // that comes `flushEvery` after they were last. `clock` must live as long as the file.
   static Result<AppendFile> open(std::string path, Mode mode, std::chrono::milliseconds flushEvery,
                                  const Clock& clock);
   AppendFile(AppendFile&&) = default;

@@ -46,8 +46,9 @@ struct MetricsSource {
   std::string socket;
 };
 
-// What a process gets to answer a reader: a scrape should not wait for one that is stopped.
-inline constexpr std::chrono::seconds kScrapeLimit{1};
+// Time that a process has to answer. A busy host may need a second or two for it; a scrape with a
+// stopped process should still end well before the ten seconds that Prometheus waits.
+inline constexpr std::chrono::seconds kScrapeLimit{3};
 
 // The pages of `sources`, asked for at the same time, and `colla_up` of each: 0 for those that have
 // not answered by the deadline.

@@ -2,22 +2,22 @@
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
 #include "base/log.h"
+#include "base/terminal.h"
 
 namespace colla::observe {
 namespace {
 
 constexpr char kEraseRest[] = "\033[K";
 
-bool isTerminal(std::FILE* file) {
+bool canRedraw(std::FILE* file) {
   const char* type = std::getenv("TERM");
-  return isatty(fileno(file)) == 1 && (type == nullptr || std::strcmp(type, "dumb") != 0);
+  return isTerminal(fileno(file)) && (type == nullptr || std::strcmp(type, "dumb") != 0);
 }
 
 // Asked for each time: windows change their size.
@@ -31,7 +31,7 @@ int widthOf(std::FILE* file) {
 }  // namespace
 
 Progress::Progress(std::FILE* file, const Clock& clock)
-    : file_(file), clock_(clock), terminal_(isTerminal(file)) {}
+    : file_(file), clock_(clock), terminal_(canRedraw(file)) {}
 
 Progress::~Progress() { pause(); }
 

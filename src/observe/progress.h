@@ -11,7 +11,8 @@
 //   progress.end(metrics);                   // Step 200/1000 - 12s - loss: 2.0179
 //
 // The bar is redrawn in place, at most ten times a second, each time with a single write. On
-// anything that is no terminal (or a dumb one) there are only the lines. Not thread safe.
+// anything but a terminal (base/terminal.h), and on a dumb one, there are only the lines. Not
+// thread safe.
 #pragma once
 
 #include <cstdio>

@@ -2,11 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <concepts>
 #include <sstream>
+#include <string>
 #include <type_traits>
+#include <vector>
+
+#include "base/nearest.h"
 
 namespace colla {
 namespace {
@@ -137,24 +143,41 @@ Status set(OptimizerOptions& options, std::string_view setting) {
                 : fmt::format("optimizer: there is no \"{}\"", name)};
 }
 
+// What users call an optimizer with its default numbers.
+struct Named {
+  std::string_view name;
+  OptimizerOptions (*make)();
+};
+constexpr std::array kNamed = {
+    Named{"sgd", [] { return OptimizerOptions(Sgd{}); }},
+    Named{"momentum", [] { return OptimizerOptions(Sgd{.momentum = 0.9}); }},
+    Named{"adagrad", [] { return OptimizerOptions(Adagrad{}); }},
+    Named{"rmsprop", [] { return OptimizerOptions(RmsProp{}); }},
+    Named{"adam", [] { return OptimizerOptions(Adam{}); }},
+    Named{"adamw", [] { return OptimizerOptions(AdamW{}); }},
+};
+
 }  // namespace
 
 Result<OptimizerOptions> parseOptimizer(std::string_view name) {
-  if (name == "sgd") return OptimizerOptions(Sgd{});
-  if (name == "momentum") return OptimizerOptions(Sgd{.momentum = 0.9});
-  if (name == "adagrad") return OptimizerOptions(Adagrad{});
-  if (name == "rmsprop") return OptimizerOptions(RmsProp{});
-  if (name == "adam") return OptimizerOptions(Adam{});
-  if (name == "adamw") return OptimizerOptions(AdamW{});
+  const auto it = std::ranges::find(kNamed, name, &Named::name);
+  if (it != kNamed.end()) return it->make();
   if (const std::size_t space = name.find(' '); space != std::string_view::npos) {
     COLLA_TRY_ASSIGN(OptimizerOptions options, parseOptimizer(name.substr(0, space)));
     std::istringstream words{std::string(name.substr(space))};
     for (std::string word; words >> word;) COLLA_TRY(set(options, word));
     return options;
   }
-  return {StatusCode::kInvalidArgument,
-          fmt::format("optimizer \"{}\" is not one of sgd, momentum, adagrad, rmsprop, adam, adamw",
-                      name)};
+  std::vector<std::string> names;
+  for (const Named& one : kNamed) names.emplace_back(one.name);
+  return {StatusCode::kInvalidArgument, fmt::format("optimizer \"{}\" is not one of {}{}", name,
+                                                    optimizerNames(), didYouMean(name, names))};
+}
+
+std::string optimizerNames() {
+  std::string text;
+  for (const Named& one : kNamed) text += fmt::format("{}{}", text.empty() ? "" : ", ", one.name);
+  return text;
 }
 
 Status validate(const OptimizerOptions& options) {

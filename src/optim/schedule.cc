@@ -7,15 +7,15 @@
 #include <numbers>
 #include <vector>
 
+#include "base/nearest.h"
 #include "optim/power.h"
 
 namespace colla {
 namespace {
 
 constexpr std::string_view kForms =
-    "constant, step:EVERY:FACTOR, exponential:EVERY:FACTOR or cosine:STEPS[:FLOOR], with or "
-    "without "
-    ",warmup:STEPS behind it";
+    "constant, step:EVERY:FACTOR, exponential:EVERY:FACTOR, cosine:STEPS[:FLOOR] or "
+    "plateau:METRIC:PATIENCE:FACTOR[:MIN-DELTA], with or without ,warmup:STEPS behind it";
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -44,6 +44,11 @@ Result<Schedule> readShape(const std::vector<std::string_view>& parts) {
   if constexpr (std::is_same_v<Shape, CosineRate>) {
     COLLA_TRY(readNumber(parts[1], shape.steps));
     if (parts.size() > 2) COLLA_TRY(readNumber(parts[2], shape.floor));
+  } else if constexpr (std::is_same_v<Shape, PlateauRate>) {
+    shape.metric = parts[1];
+    COLLA_TRY(readNumber(parts[2], shape.patience));
+    COLLA_TRY(readNumber(parts[3], shape.factor));
+    if (parts.size() > 4) COLLA_TRY(readNumber(parts[4], shape.minDelta));
   } else {
     COLLA_TRY(readNumber(parts[1], shape.every));
     COLLA_TRY(readNumber(parts[2], shape.factor));
@@ -57,12 +62,17 @@ Result<Schedule> parse(std::string_view text) {
   const std::string_view name = parts[0];
   const std::size_t numbers = parts.size() - 1;
 
-  Result<Schedule> schedule(StatusCode::kInvalidArgument, fmt::format("expected {}", kForms));
+  Result<Schedule> schedule(
+      StatusCode::kInvalidArgument,
+      fmt::format("expected {}{}", kForms,
+                  didYouMean(name, {"constant", "step", "exponential", "cosine", "plateau"})));
   if (halves.size() > 2) return schedule;
   if (name == "constant" && numbers == 0) schedule = Schedule{};
   if (name == "step" && numbers == 2) schedule = readShape<StepRate>(parts);
   if (name == "exponential" && numbers == 2) schedule = readShape<ExponentialRate>(parts);
   if (name == "cosine" && (numbers == 1 || numbers == 2)) schedule = readShape<CosineRate>(parts);
+
+  if (name == "plateau" && (numbers == 3 || numbers == 4)) schedule = readShape<PlateauRate>(parts);
 
   if (schedule.ok() && halves.size() == 2) {
     const auto warmup = split(halves[1], ':');
@@ -85,6 +95,13 @@ Status checkShape(const CosineRate& shape) {
   if (shape.floor >= 0 && shape.floor <= 1) return {};
   return refuse("the floor", shape.floor, "at least 0 and at most 1");
 }
+Status checkShape(const PlateauRate& shape) {
+  if (shape.metric.empty()) return refuse("the metric", "missing", "loss or one of the model's");
+  if (shape.patience < 1) return refuse("the patience", shape.patience, "at least 1 evaluation");
+  if (!(shape.minDelta >= 0)) return refuse("the least difference", shape.minDelta, "at least 0");
+  if (shape.factor > 0 && shape.factor < 1) return {};
+  return refuse("the factor", shape.factor, "above 0 and below 1");
+}
 template <typename Shape>
 Status checkShape(const Shape& shape) {
   if (shape.every < 1) return refuse("the number of steps", shape.every, "at least 1");
@@ -103,6 +120,12 @@ std::string textOf(const CosineRate& shape) {
   return fmt::format("cosine:{}:{}", shape.steps, shape.floor);
 }
 
+std::string textOf(const PlateauRate& shape) {
+  return fmt::format("plateau:{}:{}:{}:{}", shape.metric, shape.patience, shape.factor,
+                     shape.minDelta);
+}
+
+double factorOf(const PlateauRate& /*shape*/, std::int64_t /*step*/) { return 1; }
 double factorOf(const ConstantRate& /*shape*/, std::int64_t /*step*/) { return 1; }
 double factorOf(const StepRate& shape, std::int64_t step) {
   return optim::power(shape.factor, step / shape.every);

@@ -1,11 +1,19 @@
 #include "ps/channel.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <array>
-#include <deque>
+#include <chrono>
+
+#include "base/readable.h"
 
 namespace colla::ps {
+namespace {
+
+// For the answers of other servers, when one has refused: most asks have an answer at once.
+constexpr std::chrono::seconds kAfterRefusal{2};
+
+}  // namespace
 
 std::uint32_t Channel::ask(Ask ask, std::vector<std::byte> payload) {
   const std::uint32_t sequence = reserve();
@@ -26,11 +34,8 @@ Result<Channel::Reply> Channel::call(const Ask& ask, std::vector<std::byte> payl
 
 Result<std::vector<Channel::Reply>> Channel::wait(std::span<const Expected> expected,
                                                   Deadline deadline) {
+  const TimePoint since = std::chrono::steady_clock::now();
   std::vector<Reply> replies(expected.size());
-  struct Incoming {
-    std::array<std::byte, kAnswerBytes> head;
-    std::deque<transport::Request> requests;  // The answer's head, then the messages of its result.
-  };
   std::vector<Incoming> incoming(expected.size());
   transport::Transport& transport = expected.front().channel->transport_;
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -41,37 +46,36 @@ Result<std::vector<Channel::Reply>> Channel::wait(std::span<const Expected> expe
   std::vector<std::size_t> open(expected.size());
   for (std::size_t i = 0; i < open.size(); ++i) open[i] = i;
   std::vector<transport::Request*> pending;
+  // What is still to come; true if some answer is whole, as one is whose result was there already.
   const auto gather = [&] {
     pending.clear();
+    bool whole = false;
     for (const std::size_t i : open) {
+      const std::size_t before = pending.size();
       for (transport::Request& request : incoming[i].requests) {
         if (!request.done()) pending.push_back(&request);
       }
+      whole = whole || pending.size() == before;
     }
+    return whole;
   };
   Status status;
+  Status refusal;  // The first one.
   while (status.ok() && !open.empty()) {
-    gather();
-    // It names those that did not answer, when they don't.
-    if (!pending.empty() && !transport.waitAny(pending, deadline)) {
-      status = transport.wait(pending, Deadline::at(TimePoint::min()));
+    if (!gather() && !transport.waitAny(pending, deadline)) {
+      status = silent(expected, open, since);
       break;
     }
     std::erase_if(open, [&](std::size_t i) {
-      for (const transport::Request& request : incoming[i].requests) {
-        if (!status.ok() || !request.done()) return false;
-        status = request.status();
-      }
-      if (!status.ok()) return true;
-      Reply& reply = replies[i];
-      reply.head = decodeAnswer(incoming[i].head);
-      if (incoming[i].requests.size() == 1 && reply.head.bytes > 0) {
-        status = expected[i].channel->receive(expected[i], reply, incoming[i].requests);
-        return !status.ok();
-      }
-      if (reply.head.code != StatusCode::kOk) {
-        status = {reply.head.code, std::string(reinterpret_cast<const char*>(reply.payload.data()),
-                                               reply.payload.size())};
+      if (!status.ok()) return false;
+      const auto whole = expected[i].channel->take(expected[i], incoming[i], replies[i]);
+      status = whole.status();
+      if (!whole.ok() || !*whole) return false;
+      const Reply& reply = replies[i];
+      if (reply.head.code != StatusCode::kOk && refusal.ok()) {
+        refusal = {reply.head.code, std::string(reinterpret_cast<const char*>(reply.payload.data()),
+                                                reply.payload.size())};
+        deadline = deadline.earlier(Deadline::after(kAfterRefusal));
       }
       return true;
     });
@@ -80,8 +84,33 @@ Result<std::vector<Channel::Reply>> Channel::wait(std::span<const Expected> expe
   if (!pending.empty()) {
     static_cast<void>(transport.wait(pending, Deadline::at(TimePoint::min())));
   }
+  if (!refusal.ok()) return refusal;
   if (!status.ok()) return status;
   return replies;
+}
+
+// Whether the answer is whole. Once its head is there, what follows it is asked for.
+Result<bool> Channel::take(const Expected& expected, Incoming& incoming, Reply& reply) {
+  for (const transport::Request& request : incoming.requests) {
+    if (!request.done()) return false;
+    COLLA_TRY(request.status());
+  }
+  reply.head = decodeAnswer(incoming.head);
+  if (incoming.requests.size() > 1 || reply.head.bytes == 0) return true;
+  COLLA_TRY(receive(expected, reply, incoming.requests));
+  return false;
+}
+
+// Which of them have not answered, and for how long.
+Status Channel::silent(std::span<const Expected> expected, std::span<const std::size_t> open,
+                       TimePoint since) {
+  std::vector<std::string> names;
+  for (const std::size_t i : open) names.push_back(expected[i].channel->name_);
+  const auto waited = std::chrono::steady_clock::now() - since;
+  return {StatusCode::kTimeout,
+          fmt::format("{} did not answer for {} (collective_timeout)", fmt::join(names, ", "),
+                      inSeconds(waited)),
+          expected[open.front()].channel->peer_};
 }
 
 // The result that follows an answer's head.

@@ -3,6 +3,7 @@
 // Used by one thread, apart from others on the same transport.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <span>
@@ -47,11 +48,19 @@ class Channel {
     // Where the result goes, one message after another; empty: it becomes the reply's payload.
     std::vector<std::span<std::byte>> targets = {};
   };
-  // All answers. The first error that comes ends the wait: one that a server answered with, or the
-  // loss of a server.
+  // All answers. The loss of a server ends the wait. After a server has refused, the others still
+  // have some time for their answers, so that no later ask with the same number gets one of these;
+  // then the refusal is the error.
   static Result<std::vector<Reply>> wait(std::span<const Expected> expected, Deadline deadline);
 
  private:
+  struct Incoming {
+    std::array<std::byte, kAnswerBytes> head;
+    std::deque<transport::Request> requests;  // The answer's head, then the messages of its result.
+  };
+  Result<bool> take(const Expected& expected, Incoming& incoming, Reply& reply);
+  static Status silent(std::span<const Expected> expected, std::span<const std::size_t> open,
+                       TimePoint since);
   Status receive(const Expected& expected, Reply& reply, std::deque<transport::Request>& requests);
 
   transport::Transport& transport_;

@@ -49,21 +49,21 @@ Result<std::unique_ptr<Client>> Client::connect(ClientOptions options, Declarati
   COLLA_TRY(validate(declaration.policy));
   COLLA_TRY_ASSIGN(const SliceMap map, SliceMap::of(declaration.firstSlices));
   COLLA_TRY_ASSIGN(Layout layout, Layout::make(declaration.entries, declaration.layout));
-  COLLA_TRY_ASSIGN(optim::UpdateRule rule, optim::UpdateRule::make(declaration.optimizer));
+  COLLA_TRY_ASSIGN(auto rules, rulesOf(declaration));
   const auto partials = static_cast<int>(map.subtrees(options.rank).size());
   std::unique_ptr<Client> client(
-      new Client(std::move(options), std::move(declaration), std::move(layout), std::move(rule)));
+      new Client(std::move(options), std::move(declaration), std::move(layout), std::move(rules)));
   COLLA_TRY(client->allocate(partials));
   COLLA_TRY(client->attach());
   return client;
 }
 
 Client::Client(ClientOptions options, Declaration declaration, Layout layout,
-               optim::UpdateRule rule)
+               std::vector<optim::UpdateRule> rules)
     : options_(std::move(options)),
       declaration_(std::move(declaration)),
       layout_(std::move(layout)),
-      rule_(std::move(rule)),
+      rules_(std::move(rules)),
       shared_(options_.transport->sharedMemory()),
       asked_(static_cast<std::size_t>(options_.servers)),
       places_(static_cast<std::size_t>(options_.servers)) {
@@ -89,6 +89,10 @@ Status Client::allocate(int partials) {
     if (shared_ == nullptr) {
       memory.own = AlignedBytes(bytes);
       memory.bytes = memory.own.bytes();
+    } else if (options_.allocate) {
+      COLLA_TRY_ASSIGN(Bucket bucket, options_.allocate(bytes));
+      memory.bytes = bucket.bytes();
+      memory.shared = std::make_shared<const Bucket>(std::move(bucket));
     } else {
       COLLA_TRY_ASSIGN(transport::Mapping region, shared_->allocate(bytes));
       memory.bytes = region.bytes;
@@ -306,9 +310,9 @@ Snapshots::Snapshots(const ClientOptions& options, const Layout& layout)
   }
 }
 
-Result<std::int64_t> Snapshots::take() {
+Result<std::int64_t> Snapshots::take(std::int64_t held) {
   COLLA_TRY_ASSIGN(const auto reply,
-                   servers_[0]->call({.topic = Topic::kSnapshot}, {}, deadline()));
+                   servers_[0]->call({.topic = Topic::kSnapshot, .step = held}, {}, deadline()));
   step_ = reply.head.step;
   return step_;
 }

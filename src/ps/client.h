@@ -9,11 +9,13 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "colla/bucket.h"
 #include "colla/status.h"
 #include "ps/channel.h"
 #include "ps/declaration.h"
@@ -35,6 +37,8 @@ struct ClientOptions {
   // Empty: 0, 1, 2, …
   std::vector<int> peers = {};
   std::chrono::milliseconds timeout{300'000};
+  // Where memory that the servers of this host write to comes from; null: the transport's own.
+  std::function<Result<Bucket>(std::size_t bytes)> allocate = nullptr;
 };
 
 // What a worker gets to know with its parameters.
@@ -43,7 +47,7 @@ struct Turn {
   std::int64_t late =
       0;                 // How many were made since the worker last got parameters, before its own.
   bool dropped = false;  // The gradients were.
-  bool stop = false;     // Some worker would like to end.
+  Stop stop = Stop::kNo;    // The strongest of all workers' reasons.
   std::int64_t behind = 0;  // Steps that the slowest worker was behind this one.
   double scale = 1;  // What the gradients of the last update were multiplied by to clip them.
   std::int64_t samples = 0;  // Of all gradients taken so far.
@@ -58,8 +62,11 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   const Layout& layout() const { return layout_; }
-  int slots() const { return static_cast<int>(rule_.slots().size()); }
-  std::span<const optim::Slot> slotNames() const { return rule_.slots(); }
+  // What the optimizer of an entry keeps, and how many slots a block has: the most of them.
+  std::span<const optim::Slot> slotsOf(int entry) const {
+    return rules_[static_cast<std::size_t>(entry)].slots();
+  }
+  int blockSlots() const { return mostSlots(rules_); }
   // Everything but tables, as of the last step.
   std::span<std::byte> area() const { return areas_[0].bytes; }
   // A partial sum of gradients, laid out the same.
@@ -107,7 +114,8 @@ class Client {
   };
   class Sender;
 
-  Client(ClientOptions options, Declaration declaration, Layout layout, optim::UpdateRule rule);
+  Client(ClientOptions options, Declaration declaration, Layout layout,
+         std::vector<optim::UpdateRule> rules);
   Status allocate(int partials);
   Status attach();
   Status farewell(Farewell farewell);
@@ -117,7 +125,7 @@ class Client {
   const ClientOptions options_;
   const Declaration declaration_;
   const Layout layout_;
-  const optim::UpdateRule rule_;
+  const std::vector<optim::UpdateRule> rules_;  // By entry.
   transport::SharedMemory* const shared_;
   std::vector<Memory> areas_;
   std::vector<std::unique_ptr<Channel>> servers_;
@@ -134,8 +142,9 @@ class Snapshots {
  public:
   Snapshots(const ClientOptions& options, const Layout& layout);
 
-  // The step that the servers were at when they took one.
-  Result<std::int64_t> take();
+  // The step that the servers were at when they took one. If they have one of step `held`
+  // (Finish::snapshotAt), it is that; -1: in any case a new one.
+  Result<std::int64_t> take(std::int64_t held = -1);
   // Of the one last taken.
   Status readBlock(int block, int slot, std::span<std::byte> out);
   Status readRows(int partition, int slot, std::int64_t first, std::span<float> out);

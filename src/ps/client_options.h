@@ -26,7 +26,8 @@ inline ClientOptions clientOptions(Job& job) {
           .servers = job.servers(),
           .names = job.names(),
           .peers = peersOf(epoch, job),
-          .timeout = job.timeout()};
+          .timeout = job.timeout(),
+          .allocate = [&job](std::size_t bytes) { return job.allocate(bytes); }};
 }
 
 }  // namespace colla::ps

@@ -33,7 +33,9 @@ Coordinator::Orders Coordinator::finished(int worker, std::int64_t step, Finish 
                                           TimePoint now) {
   if (!policy_ || failed_) return {};
   Worker& w = workers_[worker];
-  stop_ = stop_ || finish.stop;
+  stop_ = std::max(stop_, finish.stop);
+  plateau_ = std::min(plateau_, finish.plateau);
+  if (worker == 0) snapshotAt_ = finish.snapshotAt;
   w.finish = std::move(finish);
   w.step = step;
   w.dropped = false;
@@ -95,12 +97,11 @@ Coordinator::Orders Coordinator::orderHeld() {
     Held held = std::move(held_.front());
     held_.pop_front();
     if (held.snapshot) {
-      orders.push_back(orderFor(Order::Kind::kSnapshot));
-      orders.back().reason = fmt::format("a checkpoint after step {}", step_);
+      orders.push_back(snapshotOrder());
     } else if (held.decision.take.empty()) {
       orders.push_back(complete(held.decision, Order::Kind::kRelease, {}));
     } else if (clipNorm_ == 0) {
-      orders.push_back(complete(held.decision, Order::Kind::kUpdate, termsOf(held.decision)));
+      addUpdate(orders, complete(held.decision, Order::Kind::kUpdate, termsOf(held.decision)));
     } else {
       orders.push_back(orderFor(Order::Kind::kSum));
       orders.back().take = held.decision.take;
@@ -122,7 +123,8 @@ Coordinator::Orders Coordinator::squares(int server, Squares squares) {
   terms.gradScale *= scale_;
   for (auto& each : squares_) each.reset();
   summing_.reset();
-  Orders orders = {complete(decision, Order::Kind::kApply, std::move(terms))};
+  Orders orders;
+  addUpdate(orders, complete(decision, Order::Kind::kApply, std::move(terms)));
   std::ranges::move(orderHeld(), std::back_inserter(orders));
   return orders;
 }
@@ -138,6 +140,19 @@ Order Coordinator::orderFor(Order::Kind kind) const {
   return order;
 }
 
+Order Coordinator::snapshotOrder() {
+  snapshotAt_ = -1;  // The copy stays until worker 0, which reads it, has announced the next one.
+  Order order = orderFor(Order::Kind::kSnapshot);
+  order.reason = fmt::format("a checkpoint after step {}", step_);
+  return order;
+}
+
+// The snapshot of a step comes right behind its update: no other worker is in between.
+void Coordinator::addUpdate(Orders& orders, Order update) {
+  orders.push_back(std::move(update));
+  if (step_ == snapshotAt_) orders.push_back(snapshotOrder());
+}
+
 Order Coordinator::complete(const Decision& decision, Order::Kind kind, Terms terms) {
   for (const int worker : decision.take) {
     Worker& w = workers_[worker];
@@ -150,9 +165,8 @@ Order Coordinator::complete(const Decision& decision, Order::Kind kind, Terms te
   for (const Drop& drop : decision.drop) {
     workers_[drop.worker].dropped = true;
     ++statistics_.dropped;
-    reason = fmt::format("dropped the gradients of {} for step {}: {} update{} late",
-                         options_.workers[drop.worker], drop.step + 1, drop.late,
-                         drop.late == 1 ? "" : "s");
+    reason = fmt::format("dropped the gradients of {} for step {}: their staleness is {}",
+                         options_.workers[drop.worker], drop.step + 1, drop.late);
     news_.push_back(reason);
   }
   if (!decision.take.empty()) ++step_;
@@ -185,7 +199,7 @@ Terms Coordinator::termsOf(const Decision& decision) const {
   for (const int worker : decision.take) {
     const Finish& finish = *workers_[worker].finish;
     share += finish.share;
-    terms.factor = finish.factor;
+    terms.factor = finish.factor * plateau_;
     for (std::size_t entry = 0; entry < terms.present.size(); ++entry) {
       terms.present[entry] |= finish.present[entry];
     }

@@ -52,7 +52,7 @@ class Coordinator {
   Orders gone(int worker, bool finished, TimePoint now);
   // What a server has summed for clipping.
   Orders squares(int server, Squares squares);
-  // Worker 0 wants a checkpoint.
+  // Worker 0 wants a checkpoint. The one that it had announced for a later step is not taken.
   Orders snapshot();
   // To be called after every event, and at nextDeadline().
   Orders tick(TimePoint now);
@@ -83,6 +83,8 @@ class Coordinator {
   Orders fail(std::string why);
   Orders orderHeld();
   Order orderFor(Order::Kind kind) const;
+  Order snapshotOrder();
+  void addUpdate(Orders& orders, Order update);
   Order complete(const Decision& decision, Order::Kind kind, Terms terms);
   Order::Release releaseOf(int worker);
   Terms termsOf(const Decision& decision) const;
@@ -97,7 +99,9 @@ class Coordinator {
   int there_;  // Workers that have not gone.
   std::int64_t step_ = 0;
   double scale_ = 1;
-  bool stop_ = false;
+  Stop stop_ = Stop::kNo;
+  double plateau_ = 1;
+  std::int64_t snapshotAt_ = -1;  // As worker 0 last said.
   bool failed_ = false;
   Statistics statistics_;
   std::deque<Held> held_;

@@ -1,18 +1,23 @@
 #include "ps/declaration.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/bytes.h"
 
 namespace colla::ps {
 namespace {
 
-// Each of these reads one thing of many; what is missing shows in reader.ok() in the end.
-Entry readEntry(ByteReader& reader) {
+// Each of these reads one thing of many; what is missing shows in reader.ok() in the end. The text
+// of an entry's optimizer is parsed when all is known to be there.
+Entry readEntry(ByteReader& reader, std::string& optimizer) {
   Entry entry;
   entry.name = reader.text();
   entry.kind = reader.number<Kind>();
   entry.type = reader.number<DataType>();
   entry.shape = reader.list<std::int64_t>();
   entry.order = reader.number<std::int32_t>();
+  optimizer = reader.text();
   return entry;
 }
 
@@ -22,6 +27,7 @@ void write(ByteWriter& writer, const Entry& entry) {
   writer.number(entry.type);
   writer.list(std::span<const std::int64_t>(entry.shape));
   writer.number(static_cast<std::int32_t>(entry.order));
+  writer.text(entry.optimizer ? toString(*entry.optimizer) : "");
 }
 
 void write(ByteWriter& writer, const std::optional<std::int64_t>& value) {
@@ -85,8 +91,9 @@ Result<Declaration> decodeDeclaration(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   Declaration declaration;
   const auto entries = reader.number<std::uint64_t>();
+  std::vector<std::string> optimizers;
   for (std::uint64_t i = 0; i < entries && reader.ok(); ++i) {
-    declaration.entries.push_back(readEntry(reader));
+    declaration.entries.push_back(readEntry(reader, optimizers.emplace_back()));
   }
   declaration.layout.servers = reader.number<std::int32_t>();
   declaration.layout.partitions = reader.number<std::int32_t>();
@@ -98,7 +105,27 @@ Result<Declaration> decodeDeclaration(std::span<const std::byte> bytes) {
   declaration.threads = reader.number<std::int32_t>();
   if (!reader.done() || !known(declaration)) return damaged;
   COLLA_TRY_ASSIGN(declaration.optimizer, parseOptimizer(optimizer));
+  for (std::size_t i = 0; i < optimizers.size(); ++i) {
+    if (optimizers[i].empty()) continue;
+    COLLA_TRY_ASSIGN(declaration.entries[i].optimizer, parseOptimizer(optimizers[i]));
+  }
   return declaration;
+}
+
+Result<std::vector<optim::UpdateRule>> rulesOf(const Declaration& declaration) {
+  std::vector<optim::UpdateRule> rules;
+  for (const Entry& entry : declaration.entries) {
+    COLLA_TRY_ASSIGN(optim::UpdateRule rule,
+                     optim::UpdateRule::make(entry.optimizer.value_or(declaration.optimizer)));
+    rules.push_back(std::move(rule));
+  }
+  return rules;
+}
+
+int mostSlots(std::span<const optim::UpdateRule> rules) {
+  std::size_t most = 0;
+  for (const optim::UpdateRule& rule : rules) most = std::max(most, rule.slots().size());
+  return static_cast<int>(most);
 }
 
 }  // namespace colla::ps

@@ -7,6 +7,7 @@
 
 #include "colla/optimizer.h"
 #include "colla/status.h"
+#include "optim/update_rule.h"
 #include "ps/layout.h"
 #include "ps/policy.h"
 
@@ -15,7 +16,7 @@ namespace colla::ps {
 struct Declaration {
   std::vector<Entry> entries;
   Layout::Options layout;
-  OptimizerOptions optimizer;
+  OptimizerOptions optimizer;  // Of entries that have none of their own.
   PolicyOptions policy;
   double clipNorm = 0;
   std::vector<int> firstSlices;  // SliceMap::of().
@@ -24,5 +25,10 @@ struct Declaration {
 std::vector<std::byte> encode(const Declaration& declaration);
 // kInvalidArgument with what is wrong.
 Result<Declaration> decodeDeclaration(std::span<const std::byte> bytes);
+
+// The rule that changes each entry. kInvalidArgument for an optimizer's number that can't be used.
+Result<std::vector<optim::UpdateRule>> rulesOf(const Declaration& declaration);
+// How many slots the rule with the most of them has.
+int mostSlots(std::span<const optim::UpdateRule> rules);
 
 }  // namespace colla::ps

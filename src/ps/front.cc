@@ -12,7 +12,7 @@ constexpr std::chrono::seconds kToMap{2};
 
 }  // namespace
 
-Front::Front(Options options, PlacesOf placesOf)
+ServerFront::ServerFront(Options options, PlacesOf placesOf)
     : options_(std::move(options)),
       transport_(*options_.transport),
       placesOf_(std::move(placesOf)),
@@ -32,7 +32,7 @@ Front::Front(Options options, PlacesOf placesOf)
   }
 }
 
-void Front::wait(TimePoint until) {
+void ServerFront::wait(TimePoint until) {
   pending_.clear();
   for (const auto& inbox : inboxes_) {
     if (transport::Request* const request = inbox->pending()) pending_.push_back(request);
@@ -40,7 +40,7 @@ void Front::wait(TimePoint until) {
   transport_.waitAny(pending_, Deadline::at(until));
 }
 
-void Front::take(const OnAsk& onAsk, const OnLost& onLost) {
+void ServerFront::take(const OnAsk& onAsk, const OnLost& onLost) {
   for (const auto& inbox : inboxes_) {
     const int member = inbox->member();
     while (true) {
@@ -57,15 +57,15 @@ void Front::take(const OnAsk& onAsk, const OnLost& onLost) {
   }
 }
 
-void Front::close(int member) {
+void ServerFront::close(int member) {
   for (const auto& inbox : inboxes_) {
     if (inbox->member() == member) inbox->close();
   }
 }
 
 // Only pushes have a place of their own; other payloads have the length that they say.
-Result<std::vector<std::span<std::byte>>> Front::targetsOf(int member, const Ask& ask,
-                                                           std::vector<std::byte>& payload) {
+Result<std::vector<std::span<std::byte>>> ServerFront::targetsOf(int member, const Ask& ask,
+                                                                 std::vector<std::byte>& payload) {
   if (ask.topic == Topic::kPush && !isServer(member)) {
     auto places = placesOf_(member, ask);
     if (places.ok()) return places;
@@ -82,7 +82,8 @@ Result<std::vector<std::span<std::byte>>> Front::targetsOf(int member, const Ask
   return targets;
 }
 
-Result<std::span<const std::byte>> Front::payloadOf(const Asked& asked, transport::Mapping& keep) {
+Result<std::span<const std::byte>> ServerFront::payloadOf(const Asked& asked,
+                                                          transport::Mapping& keep) {
   if (asked.ask.place.region == transport::Place::kNowhere) {
     return std::span<const std::byte>(asked.payload);
   }
@@ -91,14 +92,14 @@ Result<std::span<const std::byte>> Front::payloadOf(const Asked& asked, transpor
   return std::span<const std::byte>(keep.bytes);
 }
 
-Result<transport::Mapping> Front::map(int worker, const transport::Place& place, std::size_t bytes,
-                                      Deadline deadline) {
+Result<transport::Mapping> ServerFront::map(int worker, const transport::Place& place,
+                                            std::size_t bytes, Deadline deadline) {
   transport::SharedMemory* const memory = transport_.sharedMemory();
   if (memory == nullptr) return {StatusCode::kInvalidArgument, "there is no shared memory here"};
   return memory->map(peerOf(worker), place, bytes, deadline);
 }
 
-void Front::answer(const Asked& to, Answer head, std::vector<std::byte> payload) {
+void ServerFront::answer(const Asked& to, Answer head, std::vector<std::byte> payload) {
   head.bytes = payload.size();
   const int peer = peerOf(to.member);
   outbox_.send(peer, envelopeOf(to.channel, to.sequence, kAnswerStep), encode(head));
@@ -106,8 +107,9 @@ void Front::answer(const Asked& to, Answer head, std::vector<std::byte> payload)
   outbox_.send(peer, envelopeOf(to.channel, to.sequence, kResultStep), std::move(payload));
 }
 
-void Front::answer(const Asked& to, Answer head, std::span<const std::span<const std::byte>> parts,
-                   const std::shared_ptr<const void>& keep) {
+void ServerFront::answer(const Asked& to, Answer head,
+                         std::span<const std::span<const std::byte>> parts,
+                         const std::shared_ptr<const void>& keep) {
   for (const std::span<const std::byte> part : parts) head.bytes += part.size();
   const int peer = peerOf(to.member);
   outbox_.send(peer, envelopeOf(to.channel, to.sequence, kAnswerStep), encode(head));
@@ -116,12 +118,12 @@ void Front::answer(const Asked& to, Answer head, std::span<const std::span<const
   }
 }
 
-void Front::refuse(const Asked& to, const Status& why, std::int64_t step) {
+void ServerFront::refuse(const Asked& to, const Status& why, std::int64_t step) {
   const auto text = std::as_bytes(std::span(why.message()));
   answer(to, {.code = why.code(), .step = step}, std::vector(text.begin(), text.end()));
 }
 
-void Front::tell(int server, Ask ask, std::vector<std::byte> payload) {
+void ServerFront::tell(int server, Ask ask, std::vector<std::byte> payload) {
   const std::uint32_t sequence = sequences_[server]++;
   const int peer = peerOf(options_.workers + server);
   ask.bytes = payload.size();
@@ -130,7 +132,7 @@ void Front::tell(int server, Ask ask, std::vector<std::byte> payload) {
   outbox_.send(peer, envelopeOf(serverChannel(), sequence, kPayloadStep), std::move(payload));
 }
 
-void Front::bidFarewell() {
+void ServerFront::bidFarewell() {
   for (const auto& inbox : inboxes_) {
     if (isServer(inbox->member())) tell(serverOf(inbox->member()), {.topic = Topic::kLeave});
   }

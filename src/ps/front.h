@@ -19,7 +19,7 @@
 
 namespace colla::ps {
 
-class Front {
+class ServerFront {
  public:
   struct Options {
     transport::Transport* transport = nullptr;
@@ -37,7 +37,7 @@ class Front {
   // A member is lost, and why. Nothing comes from it any more.
   using OnLost = std::function<void(int member, const Status& why)>;
 
-  Front(Options options, PlacesOf placesOf);
+  ServerFront(Options options, PlacesOf placesOf);
 
   bool isServer(int member) const { return member >= options_.workers; }
   int serverOf(int member) const { return member - options_.workers; }

@@ -36,18 +36,18 @@ Result<SliceMap> Holding::slicesOf(const Declaration& declaration, const Place& 
 
 Result<std::unique_ptr<Holding>> Holding::make(Declaration declaration, const Place& place) {
   COLLA_TRY_ASSIGN(const SliceMap map, slicesOf(declaration, place));
-  COLLA_TRY_ASSIGN(optim::UpdateRule rule, optim::UpdateRule::make(declaration.optimizer));
+  COLLA_TRY_ASSIGN(auto rules, rulesOf(declaration));
   COLLA_TRY_ASSIGN(Layout layout, Layout::make(declaration.entries, declaration.layout));
   return std::unique_ptr<Holding>(
-      new Holding(std::move(declaration), std::move(layout), std::move(rule), map, place));
+      new Holding(std::move(declaration), std::move(layout), std::move(rules), map, place));
 }
 
-Holding::Holding(Declaration declaration, Layout layout, optim::UpdateRule rule,
+Holding::Holding(Declaration declaration, Layout layout, std::vector<optim::UpdateRule> rules,
                  const SliceMap& map, const Place& place)
     : declaration_(std::move(declaration)),
       layout_(std::move(layout)),
       team_(place.threads, place.worthSharing),
-      shard_(layout_, place.server, std::move(rule), map, team_) {}
+      shard_(layout_, place.server, std::move(rules), map, team_) {}
 
 Result<bool> Holding::redeclare(const Declaration& declaration, const Place& place) {
   COLLA_TRY_ASSIGN(const SliceMap map, slicesOf(declaration, place));
@@ -65,7 +65,8 @@ std::size_t Holding::rowBytes(int partition) const {
 Status Holding::fill(const Ask& ask, std::span<const std::byte> payload) {
   const bool rows = ask.topic == Topic::kFillRows;
   const auto own = rows ? shard_.partitions() : shard_.blocks();
-  if (ask.slot < -1 || ask.slot >= shard_.slots() || !std::ranges::binary_search(own, ask.number)) {
+  if (!std::ranges::binary_search(own, ask.number) || ask.slot < -1 ||
+      ask.slot >= (rows ? shard_.partitionSlots(ask.number) : shard_.blockSlots())) {
     return invalid("{} {}, slot {} is not here", rows ? "partition" : "block", ask.number,
                    ask.slot);
   }
@@ -117,12 +118,14 @@ void Holding::takeSnapshot(std::int64_t atStep) {
   snapshot_ = {};
   snapshot_.step = atStep;
   snapshot_.steps.assign(shard_.steps().begin(), shard_.steps().end());
-  for (int slot = -1; slot < shard_.slots(); ++slot) {
-    for (const int number : shard_.blocks()) {
+  for (const int number : shard_.blocks()) {
+    for (int slot = -1; slot < shard_.blockSlots(); ++slot) {
       const auto bytes = shard_.block(number, slot);
       snapshot_.blocks[number].emplace_back(bytes.begin(), bytes.end());
     }
-    for (const int number : shard_.partitions()) {
+  }
+  for (const int number : shard_.partitions()) {
+    for (int slot = -1; slot < shard_.partitionSlots(number); ++slot) {
       const auto bytes = std::as_bytes(shard_.partition(number, slot));
       snapshot_.partitions[number].emplace_back(bytes.begin(), bytes.end());
     }
@@ -138,7 +141,7 @@ Result<std::vector<std::byte>> Holding::readSnapshot(const Ask& ask) const {
   const bool rows = ask.topic == Topic::kFetchRows;
   const auto& all = rows ? snapshot_.partitions : snapshot_.blocks;
   const auto found = all.find(ask.number);
-  if (found == all.end() || ask.slot < -1 || ask.slot >= shard_.slots()) {
+  if (found == all.end() || ask.slot < -1 || ask.slot + 1 >= std::ssize(found->second)) {
     return invalid("{} {}, slot {} is not here", rows ? "partition" : "block", ask.number,
                    ask.slot);
   }

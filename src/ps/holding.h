@@ -69,8 +69,8 @@ class Holding {
     std::map<int, std::vector<std::vector<std::byte>>> partitions;
   };
 
-  Holding(Declaration declaration, Layout layout, optim::UpdateRule rule, const SliceMap& map,
-          const Place& place);
+  Holding(Declaration declaration, Layout layout, std::vector<optim::UpdateRule> rules,
+          const SliceMap& map, const Place& place);
   static Result<SliceMap> slicesOf(const Declaration& declaration, const Place& place);
   std::size_t rowBytes(int partition) const;
 

@@ -10,11 +10,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "colla/data_type.h"
+#include "colla/optimizer.h"
 #include "colla/status.h"
 
 namespace colla::ps {
@@ -35,6 +37,7 @@ struct Entry {
   DataType type = DataType::kFloat32;
   std::vector<std::int64_t> shape;
   int order = 0;  // Among the model's parameters: the global norm is summed by it.
+  std::optional<OptimizerOptions> optimizer = {};  // Instead of the declaration's.
 
   std::size_t count() const;
   std::size_t bytes() const { return count() * sizeOf(type); }

@@ -24,7 +24,7 @@ std::vector<std::byte> encode(const Order& order) {
   writer.number(order.step);
   writer.number(order.samples);
   writer.number(order.scale);
-  writer.number(order.stop);
+  writer.number(static_cast<std::uint8_t>(order.stop));
   writer.text(order.reason);
   return writer.take();
 }
@@ -49,7 +49,7 @@ Result<Order> decodeOrder(std::span<const std::byte> bytes, int workers, std::si
   order.step = reader.number<std::int64_t>();
   order.samples = reader.number<std::int64_t>();
   order.scale = reader.number<double>();
-  order.stop = reader.number<std::uint8_t>() != 0;
+  order.stop = stopOf(reader.number<std::uint8_t>());
   order.reason = reader.text();
   const auto isWorker = [&](int worker) { return worker >= 0 && worker < workers; };
   const bool good = reader.done() && order.kind <= Order::Kind::kFail &&

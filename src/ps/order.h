@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "colla/status.h"
+#include "ps/stop.h"
 
 namespace colla::ps {
 
 // Numbers of one update.
 struct Terms {
   std::vector<std::uint8_t> present = {};  // By entry: whether somebody brought a value for it.
-  double factor = 1;                       // Of the learning rate: the schedule's.
+  double factor = 1;                       // Of the learning rate: schedule and plateaus.
   double gradScale = 1;                    // What the sum of gradients is multiplied by.
   double meanScale = 1;                    // The same for means.
   std::size_t bytes = 0;  // Of the gradients on one server: how much work it is. Each finds out.
@@ -46,7 +47,7 @@ struct Order {
   std::int64_t step = 0;     // Updates made.
   std::int64_t samples = 0;  // Of all gradients taken.
   double scale = 1;          // What clipping multiplied the last update's gradients by.
-  bool stop = false;         // Some worker would like to end.
+  Stop stop = Stop::kNo;     // The strongest of all workers' reasons.
   std::string reason = {};   // For people; of a kFail what those who wait are told.
 };
 std::vector<std::byte> encode(const Order& order);

@@ -43,8 +43,10 @@ Server::Server(ServerOptions options, std::unique_ptr<Holding> kept)
 Server::~Server() = default;
 
 Status Server::run() {
-  const Front::OnAsk onAsk = [this](Asked& asked) { this->onAsk(asked); };
-  const Front::OnLost onLost = [this](int member, const Status& why) { this->onLost(member, why); };
+  const ServerFront::OnAsk onAsk = [this](Asked& asked) { this->onAsk(asked); };
+  const ServerFront::OnLost onLost = [this](int member, const Status& why) {
+    this->onLost(member, why);
+  };
   while (here_ > 0) {
     front_.wait(coordinator_ ? coordinator_->nextDeadline() : TimePoint::max());
     front_.take(onAsk, onLost);

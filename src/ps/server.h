@@ -1,9 +1,10 @@
 // A parameter server: holds its part of the model, takes gradients, hands out parameters.
 //
-// Four parts make it. The Front turns messages into asks and answers into messages. Gradients keeps
-// what workers have brought, checked. The Coordinator, on the first server alone, decides what all
-// servers do. The Holding's Shard carries it out. The Server passes things on between them: an ask
-// becomes an event for the coordinator, its orders go to every server, and each carries them out.
+// Four parts make it. The ServerFront turns messages into asks and answers into messages. Gradients
+// keeps what workers have brought, checked. The Coordinator, on the first server alone, decides
+// what all servers do. The Holding's Shard carries it out. The Server passes things on between
+// them: an ask becomes an event for the coordinator, its orders go to every server, and each
+// carries them out.
 //
 // One thread sleeps until a worker or another server says something, and never waits for one of
 // them in particular. It shares what there is to compute with a team, block by block. The server
@@ -114,7 +115,7 @@ class Server {
   std::unique_ptr<Holding> holding_;
   std::unique_ptr<Gradients> gradients_;    // Once something has been declared.
   std::optional<Coordinator> coordinator_;  // The first server's.
-  Front front_;
+  ServerFront front_;
 
   std::vector<Worker> workers_;
   int here_;                            // Workers that have not gone.

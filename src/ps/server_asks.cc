@@ -276,6 +276,10 @@ Status Server::pullRows(const Asked& from) {
 
 Status Server::snapshot(const Asked& from) {
   if (!first()) return invalid("the first server takes snapshots");
+  if (holding_->snapshotStep() == from.ask.step) {
+    front_.answer(from, {.step = from.ask.step});
+    return {};
+  }
   deferred_.push_back(from);
   order(coordinator_->snapshot());
   return {};

@@ -16,31 +16,31 @@ constexpr int kRangesPerThread = 4;
 
 }  // namespace
 
-Shard::Shard(const Layout& layout, int server, optim::UpdateRule rule, const SliceMap& map,
-             Team& team)
+Shard::Shard(const Layout& layout, int server, std::vector<optim::UpdateRule> rules,
+             const SliceMap& map, Team& team)
     : layout_(layout),
-      rule_(std::move(rule)),
+      rules_(std::move(rules)),
+      blockSlots_(mostSlots(rules_)),
       tree_(collective::SumTree::of(map)),
       team_(team),
       blocks_(layout.blocks().size()),
       tables_(layout.partitions().size()),
       steps_(layout.entries().size()) {
-  const auto allocate = [&](Memory& memory, std::size_t bytes) {
+  const auto allocate = [&](Memory& memory, std::size_t bytes, int slots) {
     memory.values = AlignedBytes(bytes);
-    for (std::size_t slot = 0; slot < rule_.slots().size(); ++slot) {
-      memory.slots.emplace_back(bytes);
-    }
+    for (int slot = 0; slot < slots; ++slot) memory.slots.emplace_back(bytes);
   };
   for (int number = 0; number < static_cast<int>(blocks_.size()); ++number) {
     const Block& block = layout.blocks()[number];
     if (block.server != server) continue;
     ownBlocks_.push_back(number);
     bytes_ += block.bytes;
-    allocate(blocks_[number], block.bytes);
+    allocate(blocks_[number], block.bytes, blockSlots_);
     for (const Piece& piece : block.pieces) {
-      for (std::size_t slot = 0; slot < rule_.slots().size(); ++slot) {
+      const std::span<const optim::Slot> slots = ruleOf(piece.entry).slots();
+      for (std::size_t slot = 0; slot < slots.size(); ++slot) {
         const std::span<std::byte> memory = blocks_[number].slots[slot].bytes();
-        const double initial = rule_.slots()[slot].initial;
+        const double initial = slots[slot].initial;
         const std::size_t offset = piece.offset - block.offset;
         if (layout.entries()[piece.entry].type == DataType::kFloat64) {
           std::ranges::fill(elements<double>(memory, offset, piece.count), initial);
@@ -57,10 +57,10 @@ Shard::Shard(const Layout& layout, int server, optim::UpdateRule rule, const Sli
     ownPartitions_.push_back(number);
     const std::size_t count =
         static_cast<std::size_t>(part.end - part.begin) * layout.entries()[part.entry].width();
-    allocate(tables_[number], count * sizeof(float));
-    for (std::size_t slot = 0; slot < rule_.slots().size(); ++slot) {
-      std::ranges::fill(partition(number, static_cast<int>(slot)),
-                        static_cast<float>(rule_.slots()[slot].initial));
+    allocate(tables_[number], count * sizeof(float), partitionSlots(number));
+    for (int slot = 0; slot < partitionSlots(number); ++slot) {
+      std::ranges::fill(partition(number, slot),
+                        static_cast<float>(ruleOf(part.entry).slots()[slot].initial));
     }
     cutIntoRanges(number);
   }

@@ -18,6 +18,7 @@
 #include "collective/sum_tree.h"
 #include "optim/update_rule.h"
 #include "ps/aligned_bytes.h"
+#include "ps/declaration.h"
 #include "ps/layout.h"
 #include "ps/order.h"
 #include "ps/squares.h"
@@ -27,10 +28,15 @@ namespace colla::ps {
 
 class Shard {
  public:
-  // `layout` and `team` outlive it.
-  Shard(const Layout& layout, int server, optim::UpdateRule rule, const SliceMap& map, Team& team);
+  // `rules`: of each entry. `layout` and `team` outlive it.
+  Shard(const Layout& layout, int server, std::vector<optim::UpdateRule> rules, const SliceMap& map,
+        Team& team);
 
-  int slots() const { return static_cast<int>(rule_.slots().size()); }
+  // Of a block: as many as the entry with the most has, whichever lie in it.
+  int blockSlots() const { return blockSlots_; }
+  int partitionSlots(int partition) const {
+    return static_cast<int>(ruleOf(layout_.partitions()[partition].entry).slots().size());
+  }
   // Numbers of the blocks and partitions that this server has.
   std::span<const int> blocks() const { return ownBlocks_; }
   std::span<const int> partitions() const { return ownPartitions_; }
@@ -79,6 +85,9 @@ class Shard {
     collective::Rows sum;  // For clipping: see sum().
   };
 
+  const optim::UpdateRule& ruleOf(int entry) const {
+    return rules_[static_cast<std::size_t>(entry)];
+  }
   void cutIntoRanges(int partition);
   std::vector<std::byte*> sinksOf(int block, const Sinks& sinks) const;
   // Elements that begin `offset` bytes into the block's memory.
@@ -108,7 +117,8 @@ class Shard {
   bool present(const Terms& terms, const Piece& piece) const;
 
   const Layout& layout_;
-  const optim::UpdateRule rule_;
+  const std::vector<optim::UpdateRule> rules_;  // By entry.
+  const int blockSlots_;
   collective::SumTree tree_;
   Team& team_;
   std::vector<int> ownBlocks_;

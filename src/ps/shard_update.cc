@@ -86,14 +86,15 @@ void Shard::updatePiece(const Terms& terms, Memory& memory, std::size_t offset, 
     for (std::size_t i = 0; i < sums.size(); ++i) values[i] = sums[i] * scale;
     return;
   }
+  const optim::UpdateRule& rule = ruleOf(piece.entry);
   std::array<std::span<T>, optim::kMaxSlots> slots;
-  for (std::size_t slot = 0; slot < memory.slots.size(); ++slot) {
+  for (std::size_t slot = 0; slot < rule.slots().size(); ++slot) {
     slots[slot] = elements<T>(memory.slots[slot].bytes(), offset, sums.size());
   }
   const optim::Update update{.step = steps_[piece.entry],
-                             .lr = learningRate(rule_.options()) * terms.factor,
+                             .lr = learningRate(rule.options()) * terms.factor,
                              .gradScale = terms.gradScale};
-  rule_.apply<T>(update, values, sums, std::span(slots).first(memory.slots.size()));
+  rule.apply<T>(update, values, sums, std::span(slots).first(rule.slots().size()));
 }
 
 // Sums that begin `offset` bytes into the memory of piece's block.
@@ -226,14 +227,14 @@ void Shard::applyRows(const Terms& terms, int number, collective::Rows sum) {
   const Partition& part = layout_.partitions()[number];
   if (terms.present[static_cast<std::size_t>(part.entry)] == 0 || sum.rows.empty()) return;
   for (std::int64_t& row : sum.rows) row -= part.begin;
+  const optim::UpdateRule& rule = ruleOf(part.entry);
   std::array<std::span<float>, optim::kMaxSlots> slots;
-  for (int slot = 0; slot < this->slots(); ++slot) slots[slot] = partition(number, slot);
+  for (int slot = 0; slot < partitionSlots(number); ++slot) slots[slot] = partition(number, slot);
   const optim::Update update{.step = steps_[part.entry],
-                             .lr = learningRate(rule_.options()) * terms.factor,
+                             .lr = learningRate(rule.options()) * terms.factor,
                              .gradScale = terms.gradScale};
-  rule_.applyRows<float>(update, partition(number), layout_.entries()[part.entry].width(), sum.rows,
-                         sum.values,
-                         std::span(slots).first(static_cast<std::size_t>(this->slots())));
+  rule.applyRows<float>(update, partition(number), layout_.entries()[part.entry].width(), sum.rows,
+                        sum.values, std::span(slots).first(rule.slots().size()));
 }
 
 // Calls one of both for each own block and range, with its number among all. `bytes`: of gradients.

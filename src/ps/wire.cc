@@ -52,7 +52,7 @@ Ask decodeAsk(std::span<const std::byte> bytes) {
 std::vector<std::byte> encode(const Answer& answer) {
   ByteWriter writer(kAnswerBytes);
   writer.number(answer.code);
-  writer.number(answer.stop);
+  writer.number(static_cast<std::uint8_t>(answer.stop));
   writer.number(answer.dropped);
   writer.number(answer.step);
   writer.number(answer.late);
@@ -67,7 +67,7 @@ Answer decodeAnswer(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   Answer answer;
   answer.code = reader.number<StatusCode>();
-  answer.stop = reader.number<std::uint8_t>() != 0;
+  answer.stop = stopOf(reader.number<std::uint8_t>());
   answer.dropped = reader.number<std::uint8_t>() != 0;
   answer.step = reader.number<std::int64_t>();
   answer.late = reader.number<std::int64_t>();
@@ -83,8 +83,10 @@ std::vector<std::byte> encode(const Finish& finish) {
   writer.number(finish.share);
   writer.number(finish.samples);
   writer.number(finish.factor);
+  writer.number(finish.plateau);
+  writer.number(finish.snapshotAt);
   writer.number(finish.empty);
-  writer.number(finish.stop);
+  writer.number(static_cast<std::uint8_t>(finish.stop));
   writer.list(std::span<const std::uint8_t>(finish.present));
   writer.number(static_cast<std::uint64_t>(finish.squares.size()));
   for (const auto& [order, square] : finish.squares) {
@@ -100,8 +102,10 @@ Result<Finish> decodeFinish(std::span<const std::byte> bytes, std::size_t entrie
   finish.share = reader.number<double>();
   finish.samples = reader.number<std::int64_t>();
   finish.factor = reader.number<double>();
+  finish.plateau = reader.number<double>();
+  finish.snapshotAt = reader.number<std::int64_t>();
   finish.empty = reader.number<std::uint8_t>() != 0;
-  finish.stop = reader.number<std::uint8_t>() != 0;
+  finish.stop = stopOf(reader.number<std::uint8_t>());
   finish.present = reader.list<std::uint8_t>();
   const auto squares = reader.number<std::uint64_t>();
   for (std::uint64_t i = 0; i < squares && reader.ok(); ++i) {

@@ -15,6 +15,7 @@
 
 #include "colla/status.h"
 #include "ps/policy.h"
+#include "ps/stop.h"
 #include "transport/shared_memory.h"
 #include "transport/transport.h"
 
@@ -34,7 +35,8 @@ enum class Topic : std::uint8_t {
   kFinish,       // `step`; payload: Finish. Answered with the parameters.
   kPullRows,     // number: entry, count: of rows; payload: their numbers. Answered with their
                  // values, which go behind the numbers where these lie in the worker's memory.
-  kSnapshot,     // Answered with the step that it is of.
+  kSnapshot,     // `step`: one of this step will do, if the servers have it. Answered with the step
+                 // that it is of.
   kFetch,        // number: block, `slot`, `step` of the snapshot. Answered with its bytes in the
                  // snapshot.
   kFetchRows,    // number: partition, `slot`, `first`, count: rows of it. The same.
@@ -70,7 +72,7 @@ Ask decodeAsk(std::span<const std::byte> bytes);
 
 struct Answer {
   StatusCode code = StatusCode::kOk;
-  bool stop = false;         // Some worker would like to end.
+  Stop stop = Stop::kNo;     // The strongest of all workers' reasons.
   bool dropped = false;      // The gradients that it answers were.
   std::int64_t step = 0;     // Updates made.
   std::int64_t late = 0;     // How old the gradients were when they were taken.
@@ -99,9 +101,15 @@ transport::Envelope envelopeOf(std::uint32_t channel, std::uint32_t sequence, st
 struct Finish {
   double share = 1;  // Of the global batch's samples.
   std::int64_t samples = 0;
-  double factor = 1;  // Of the learning rate.
+  double factor = 1;  // Of the learning rate: the schedule's.
+  // The same, of plateaus. It only falls, and the lowest that any worker has sent counts: under
+  // policies that do not wait, one worker alone evaluates.
+  double plateau = 1;
+  // Worker 0: the servers take a snapshot as soon as they have made so many updates; -1: they
+  // don't.
+  std::int64_t snapshotAt = -1;
   bool empty = false;
-  bool stop = false;
+  Stop stop = Stop::kNo;
   std::vector<std::uint8_t> present = {};  // By entry: it brought a value that counts.
   // Sums of squares of gradients that the servers don't have, by the parameters' order: hybrid.
   std::vector<std::pair<std::int32_t, double>> squares = {};

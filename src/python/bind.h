@@ -13,5 +13,7 @@ void bindCheckpoint(pybind11::module_& module);
 void bindJob(pybind11::module_& module);
 // Named collectives: Exchange.
 void bindNamed(pybind11::module_& module);
+// The table of strategies: StrategyTraits, strategies.
+void bindStrategy(pybind11::module_& module);
 
 }  // namespace colla::python

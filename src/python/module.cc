@@ -11,4 +11,5 @@ PYBIND11_MODULE(_core, module) {
   colla::python::bindCheckpoint(module);
   colla::python::bindJob(module);
   colla::python::bindNamed(module);
+  colla::python::bindStrategy(module);
 }

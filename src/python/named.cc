@@ -1,5 +1,5 @@
-// Python's end of named collectives. A call from Python becomes an Operation with a number, its
-// handle, and stays in a table until Python asks for its outcome.
+// Python's end of named collectives. A call from Python becomes a PendingOperation with a number,
+// its handle, and stays in a table until Python asks for its outcome.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <pybind11/stl.h>
@@ -51,7 +51,7 @@ class PythonExchange {
     const auto options = valueOrRaise(optionsOf(settings));
     const auto created = [&] {
       py::gil_scoped_release unlocked;
-      return named::Exchange::create(*job_, options);
+      return named::NamedExchange::create(*job_, options);
     };
     exchange_ = valueOrRaise(created());
     const std::string timeline = valueOrRaise(job::loadConfig(settings)).text("timeline");
@@ -61,7 +61,7 @@ class PythonExchange {
 
   // Ends what is pending; later calls are refused.
   void close() {
-    std::shared_ptr<named::Exchange> last;
+    std::shared_ptr<named::NamedExchange> last;
     {
       const MutexLock lock(mutex_);
       last = std::move(exchange_);
@@ -80,7 +80,7 @@ class PythonExchange {
       raise({StatusCode::kInvalidArgument, "as many names as tensors are needed"});
     }
     const auto exchange = open();
-    Operation made;
+    PendingOperation made;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       made.inputs.push_back(valueOrRaise(memoryOf(inputs[i], names[i], Access::kRead)));
     }
@@ -116,7 +116,7 @@ class PythonExchange {
 
   Operations::Handle join() {
     const auto exchange = open();
-    Operation made;
+    PendingOperation made;
     made.pending = 1;
     const auto [handle, operation] = operations_.add(std::move(made));
     const Status status =
@@ -189,8 +189,8 @@ class PythonExchange {
   }
 
  private:
-  std::shared_ptr<named::Exchange> open() {
-    std::shared_ptr<named::Exchange> exchange;
+  std::shared_ptr<named::NamedExchange> open() {
+    std::shared_ptr<named::NamedExchange> exchange;
     {
       const MutexLock lock(mutex_);
       exchange = exchange_;
@@ -204,7 +204,7 @@ class PythonExchange {
            fmt::format("there is no operation with handle {}: was it waited for before?", handle)});
   }
 
-  void fill(named::Request& request, Operation* operation, std::size_t i) {
+  void fill(named::Request& request, PendingOperation* operation, std::size_t i) {
     request.done = [this, operation](const Status& status, std::span<const std::int64_t> rows) {
       operations_.endPart(operation, status, rows);
     };
@@ -247,7 +247,7 @@ class PythonExchange {
   std::shared_ptr<Job> job_;  // Outlives the exchange.
   Operations operations_;     // Outlives the exchange, which ends them.
   Mutex mutex_;
-  std::shared_ptr<named::Exchange> exchange_ COLLA_GUARDED_BY(mutex_);
+  std::shared_ptr<named::NamedExchange> exchange_ COLLA_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -2,14 +2,14 @@
 
 namespace colla::python {
 
-std::pair<Operations::Handle, Operation*> Operations::add(Operation operation) {
+std::pair<Operations::Handle, PendingOperation*> Operations::add(PendingOperation operation) {
   const MutexLock lock(mutex_);
   auto& place = operations_[++last_];
-  place = std::make_unique<Operation>(std::move(operation));
+  place = std::make_unique<PendingOperation>(std::move(operation));
   return {last_, place.get()};
 }
 
-void Operations::endPart(Operation* operation, const Status& status,
+void Operations::endPart(PendingOperation* operation, const Status& status,
                          std::span<const std::int64_t> numbers) {
   const MutexLock lock(mutex_);
   if (operation->status.ok()) operation->status = status;
@@ -39,7 +39,7 @@ std::optional<bool> Operations::wait(Handle handle, std::chrono::milliseconds pa
   return !isPending(handle);
 }
 
-std::unique_ptr<Operation> Operations::remove(Handle handle) {
+std::unique_ptr<PendingOperation> Operations::remove(Handle handle) {
   const MutexLock lock(mutex_);
   auto node = operations_.extract(handle);
   return node.empty() ? nullptr : std::move(node.mapped());

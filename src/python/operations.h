@@ -1,7 +1,7 @@
 // Named operations that are under way: from the call that starts one to the call that waits for it.
 //
-// An Operation owns what its memory belongs to, so the exchange's thread runs no Python code and
-// drops no Python object: the thread that waited for the operation destroys it.
+// A PendingOperation owns what its memory belongs to, so the exchange's thread runs no Python code
+// and drops no Python object: the thread that waited for the operation destroys it.
 //
 // Thread safe. add() and remove() move Python objects, and touch no reference count.
 #pragma once
@@ -25,7 +25,7 @@
 namespace colla::python {
 
 // One call: a request, or several that go together.
-struct Operation {
+struct PendingOperation {
   std::vector<ArrayMemory> inputs;
   // The arrays for the results, if the caller brought some, and their memory. Otherwise the
   // results are new arrays.
@@ -41,9 +41,9 @@ class Operations {
  public:
   using Handle = std::int64_t;
 
-  std::pair<Handle, Operation*> add(Operation operation) COLLA_EXCLUDES(mutex_);
+  std::pair<Handle, PendingOperation*> add(PendingOperation operation) COLLA_EXCLUDES(mutex_);
   // One part of it has ended.
-  void endPart(Operation* operation, const Status& status,
+  void endPart(PendingOperation* operation, const Status& status,
                std::span<const std::int64_t> numbers = {}) COLLA_EXCLUDES(mutex_);
 
   // Whether all parts have. Nothing: there is no such operation.
@@ -52,14 +52,15 @@ class Operations {
   std::optional<bool> wait(Handle handle, std::chrono::milliseconds patience)
       COLLA_EXCLUDES(mutex_);
   // Takes it out; null when there is none.
-  std::unique_ptr<Operation> remove(Handle handle) COLLA_EXCLUDES(mutex_);
+  std::unique_ptr<PendingOperation> remove(Handle handle) COLLA_EXCLUDES(mutex_);
 
  private:
   bool isPending(Handle handle) const COLLA_REQUIRES(mutex_);
 
-  Mutex mutex_;  // Also guards what changes in an Operation.
+  Mutex mutex_;  // Also guards what changes in a PendingOperation.
   Condition ended_;
-  std::unordered_map<Handle, std::unique_ptr<Operation>> operations_ COLLA_GUARDED_BY(mutex_);
+  std::unordered_map<Handle, std::unique_ptr<PendingOperation>> operations_
+      COLLA_GUARDED_BY(mutex_);
   Handle last_ COLLA_GUARDED_BY(mutex_) = 0;
 };
 

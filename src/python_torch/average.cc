@@ -39,8 +39,10 @@ class PythonAverage {
   void touch(int parameter, const torch::Tensor& rows) {
     runUnlocked([&] { average_->touch(parameter, rows); });
   }
+  Tensors momenta() const { return average_->momenta(); }
+  Tensors start() const { return average_->start(); }
   void average() {
-    runUnlocked([&] { average_->average(/*share=*/1.0 / job_->size(), /*stop=*/false); });
+    runUnlocked([&] { average_->average(/*share=*/1.0 / job_->size(), ps::Stop::kNo); });
   }
 
  private:
@@ -57,6 +59,8 @@ void bindAverage(py::module_& module) {
            py::arg("job"), py::arg("names"), py::arg("parameters"), py::arg("tables"),
            py::arg("outer_lr"), py::arg("outer_momentum"))
       .def("touch", &PythonAverage::touch, py::arg("parameter"), py::arg("rows"))
+      .def("momenta", &PythonAverage::momenta)
+      .def("start", &PythonAverage::start)
       .def("average", &PythonAverage::average);
 }
 

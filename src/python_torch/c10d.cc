@@ -12,7 +12,10 @@ namespace py = pybind11;
 // Ends without Python's lock: what is under way may want it, in callbacks.
 class PythonProcessGroup final : public c10d::ProcessGroup {
  public:
-  using ProcessGroup::ProcessGroup;
+  // PyTorch's own C++ asks for futures too, without Python's lock, but attaches no collectives.
+  PythonProcessGroup(const c10::intrusive_ptr<::c10d::Store>& store, int rank, int size,
+                     std::chrono::milliseconds timeout)
+      : ProcessGroup(store, rank, size, timeout, [] { return PyGILState_Check() == 1; }) {}
   ~PythonProcessGroup() override {
     if (PyGILState_Check() == 0) return;
     const py::gil_scoped_release released;

@@ -14,10 +14,10 @@ std::string missingMembers(const JoinState& state, std::size_t named) {
     for (int rank = 0; rank < size; ++rank) {
       const MemberId id{role, rank};
       if (state.present.contains(id) || ++count > named) continue;
-      const auto host = state.hosts.find(id);
+      const auto place = state.places.find(id);
       text += fmt::format("{}{}{}{}", text.empty() ? "" : ", ", toString(id),
-                          host == state.hosts.end() ? "" : " on host ",
-                          host == state.hosts.end() ? "" : host->second);
+                          place == state.places.end() ? "" : " ",
+                          place == state.places.end() ? "" : place->second);
     }
   }
   if (count > named) text += fmt::format(" and {} more", count - named);

@@ -28,6 +28,7 @@ struct JoinReportOptions {
   std::size_t named = 8;                    // with at most so many names.
   // Everybody speaks. Otherwise the first of those that are there does: all would say the same.
   bool everybody = false;
+  std::string advice = {};  // What to do about those who did not come, for the end.
 };
 
 struct JoinState {
@@ -35,8 +36,9 @@ struct JoinState {
   std::optional<TimePoint> lastReport;
   Expected expected;
   std::set<MemberId> present;
-  std::map<MemberId, std::string> hosts;  // Where each should be, as far as it is known.
-  MemberId self{Role::kWorker, 0};        // Who asks.
+  // Where each should be, as far as it is known: "on host b", "at b:2222".
+  std::map<MemberId, std::string> places;
+  MemberId self{Role::kWorker, 0};  // Who asks.
 };
 
 struct JoinNews {

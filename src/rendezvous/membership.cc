@@ -41,15 +41,15 @@ MemberId readId(ByteReader& reader) {
 
 // What the launcher wrote, or nothing: it only makes messages better.
 std::map<MemberId, std::string> placement(Store& store, Deadline deadline) {
-  std::map<MemberId, std::string> hosts;
+  std::map<MemberId, std::string> places;
   const auto text = store.get(kPlacementKey, deadline);
-  if (!text.ok()) return hosts;
+  if (!text.ok()) return places;
   ByteReader reader = readerOf(*text);
   while (reader.ok() && reader.remaining() > 0) {
     const MemberId id = readId(reader);
-    hosts[id] = reader.text();
+    places[id] = reader.text();
   }
-  return hosts;
+  return places;
 }
 
 Result<std::vector<Member>> parseMembers(const std::vector<Entry>& entries) {
@@ -80,18 +80,19 @@ Status lookWhoIsThere(Store& store, std::uint32_t epoch, JoinState& state, Deadl
   COLLA_TRY_ASSIGN(const auto members, parseMembers(entries));
   state.present.clear();
   for (const Member& member : members) state.present.insert(member.id());
-  if (state.hosts.empty()) state.hosts = placement(store, deadline);
+  if (state.places.empty()) state.places = placement(store, deadline);
   return {};
 }
 
-Status lateMembers(Store& store, std::uint32_t epoch, JoinState& state) {
+Status lateMembers(Store& store, std::uint32_t epoch, JoinState& state, const std::string& advice) {
   // The deadline has passed; who is to blame is worth a moment more.
   const Status looked = lookWhoIsThere(store, epoch, state, Deadline::after(1s));
   const auto waited =
       std::chrono::round<std::chrono::seconds>(std::chrono::steady_clock::now() - state.started);
   return {StatusCode::kTimeout,
-          fmt::format("the job is not complete after {} s: {} did not join", waited.count(),
-                      looked.ok() ? missingMembers(state, 16) : std::string("somebody"))};
+          fmt::format("the job is not complete after {} s: {} did not join{}{}", waited.count(),
+                      looked.ok() ? missingMembers(state, 16) : std::string("somebody"),
+                      advice.empty() ? "" : "; ", advice)};
 }
 
 }  // namespace
@@ -188,15 +189,17 @@ Result<Membership> awaitMembers(Store& store, std::uint32_t epoch, const Member&
       return Membership{epoch, std::move(members)};
     }
     if (entries.status().code() != StatusCode::kTimeout) return entries.status();
-    if (deadline.expired()) return lateMembers(store, epoch, state);
+    if (deadline.expired()) return lateMembers(store, epoch, state, options.advice);
+    // Not by the join's own deadline: who is missing counts, not that a look came too late.
+    const Deadline soon = Deadline::after(5s);
     bool spokenFor = false;
     if (!options.everybody) {
-      COLLA_TRY_ASSIGN(spokenFor, firstSpeaks(store, epoch, state, deadline));
+      COLLA_TRY_ASSIGN(spokenFor, firstSpeaks(store, epoch, state, soon));
     }
     if (spokenFor) {
       state.present = {MemberId{Role::kWorker, 0}};
     } else {
-      COLLA_TRY(lookWhoIsThere(store, epoch, state, deadline));
+      COLLA_TRY(lookWhoIsThere(store, epoch, state, soon));
     }
   }
 }
@@ -209,12 +212,12 @@ Result<Membership> join(Store& store, std::uint32_t epoch, const Member& self,
   return awaitMembers(store, epoch, self, expected, deadline, report, options);
 }
 
-Status publishPlacement(Store& store, const std::map<MemberId, std::string>& hosts,
+Status publishPlacement(Store& store, const std::map<MemberId, std::string>& places,
                         Deadline deadline) {
   ByteWriter writer;
-  for (const auto& [id, host] : hosts) {
+  for (const auto& [id, place] : places) {
     writeId(writer, id);
-    writer.text(host);
+    writer.text(place);
   }
   return store.set(kPlacementKey, textOf(writer), deadline);
 }

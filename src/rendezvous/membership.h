@@ -65,9 +65,9 @@ Result<Membership> join(Store& store, std::uint32_t epoch, const Member& self,
                         const std::function<void(const std::string&)>& report = nullptr,
                         const JoinReportOptions& options = {});
 
-// Tells those who wait where each member should be, before any of them joins. For launchers: it
-// holds for all epochs.
-Status publishPlacement(Store& store, const std::map<MemberId, std::string>& hosts,
+// Tells those who wait where each member should be ("on host b"), before any of them joins. For
+// launchers: it holds for all epochs.
+Status publishPlacement(Store& store, const std::map<MemberId, std::string>& places,
                         Deadline deadline);
 
 // Agrees on who goes on from `epoch` to the next one: the first proposal wins, and everybody gets

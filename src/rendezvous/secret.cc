@@ -21,19 +21,13 @@ constexpr std::size_t kMaxFile = 4096;
 Status refused(std::string message) { return {StatusCode::kRefused, std::move(message)}; }
 
 Result<std::string> fromHex(std::string_view hex) {
-  std::string secret;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
-    unsigned value = 0;
-    const auto [end, error] = std::from_chars(hex.data() + i, hex.data() + i + 2, value, 16);
-    if (error != std::errc() || end != hex.data() + i + 2) break;
-    secret += static_cast<char>(value);
-  }
-  if (secret.size() * 2 != hex.size() || secret.size() < kSecretBytes) {
+  auto secret = bytesFromHex(hex);
+  if (!secret || secret->size() < kSecretBytes) {
     return refused(
         "COLLA_SECRET is not a secret of at least 64 hexadecimal digits; `colla run` "
         "sets it, leave it alone");
   }
-  return secret;
+  return *std::move(secret);
 }
 
 Result<std::string> fromFile(const std::string& path) {
@@ -77,6 +71,18 @@ std::string secretToHex(const std::string& secret) {
   std::string hex;
   for (const char c : secret) hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
   return hex;
+}
+
+std::optional<std::string> bytesFromHex(std::string_view hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+    unsigned value = 0;
+    const auto [end, error] = std::from_chars(hex.data() + i, hex.data() + i + 2, value, 16);
+    if (error != std::errc() || end != hex.data() + i + 2) break;
+    bytes += static_cast<char>(value);
+  }
+  if (bytes.size() * 2 != hex.size()) return std::nullopt;
+  return bytes;
 }
 
 Result<std::string> loadSecret(const char* hex, const std::string& path) {

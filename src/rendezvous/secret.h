@@ -2,7 +2,9 @@
 // never by command line, and is never printed.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "colla/status.h"
 
@@ -15,6 +17,8 @@ std::string makeSecret();
 
 // As COLLA_SECRET holds it.
 std::string secretToHex(const std::string& secret);
+// The bytes that so many pairs of hexadecimal digits stand for; nothing if they are not.
+std::optional<std::string> bytesFromHex(std::string_view hex);
 
 // From COLLA_SECRET (`hex`, may be null; the launcher sets it) or else from a file (`path`, may be
 // empty; COLLA_SECRET_FILE), whose content it is, less the white space at its end. Empty when

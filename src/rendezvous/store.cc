@@ -28,8 +28,10 @@ using namespace std::chrono_literals;
 // the others sleep until they have an answer, or until nobody reads any more.
 class StoreConnection {
  public:
-  StoreConnection(std::string address, std::unique_ptr<transport::Stream> stream, UniqueFd wake)
+  StoreConnection(std::string address, std::string server,
+                  std::unique_ptr<transport::Stream> stream, UniqueFd wake)
       : address_(std::move(address)),
+        server_(std::move(server)),
         wake_(std::move(wake)),
         fd_(stream->fd()),
         channel_(std::move(stream), kMaxFrame) {}
@@ -49,6 +51,7 @@ class StoreConnection {
   void lose(const Status& why) COLLA_REQUIRES(mutex_);
 
   const std::string address_;
+  const std::string server_;
   const UniqueFd wake_;  // Rung when there is more to send than went out at once.
   const int fd_;
   Mutex mutex_;
@@ -95,7 +98,8 @@ Result<Response> StoreConnection::next(std::uint32_t id, Deadline deadline) {
     if (!polling_) exchange();
     if (!mine.empty() || !lost_.ok()) continue;
     if (deadline.expired()) {
-      return {StatusCode::kTimeout, fmt::format("the store at {} had no answer in time", address_)};
+      return {StatusCode::kTimeout,
+              fmt::format("{}, where the job's processes meet, did not answer in time", server_)};
     }
     if (!polling_) {
       pollOnce(deadline);
@@ -142,9 +146,8 @@ void StoreConnection::pollOnce(Deadline deadline) {
 void StoreConnection::lose(const Status& why) {
   if (!lost_.ok()) return;
   lost_ = {StatusCode::kPeerLost,
-           fmt::format("the store at {} is gone ({}); whoever serves it, `colla run` or rank 0, "
-                       "has ended: see its output",
-                       address_, why.message())};
+           fmt::format("{}, where the job's processes meet, is gone ({}): see its output", server_,
+                       why.message())};
   changed_.notify_all();
 }
 
@@ -185,18 +188,20 @@ Result<std::unique_ptr<Store>> Store::connect(const StoreOptions& options, Deadl
     auto connection = net::connectNow(options.address, handshake, deadline);
     if (connection.ok()) {
       return std::unique_ptr<Store>(new Store(std::make_shared<StoreConnection>(
-          options.address, std::move(connection->stream), std::move(wake))));
+          options.address, options.server, std::move(connection->stream), std::move(wake))));
     }
     const Status status = connection.status();
     const bool later =
         status.code() == StatusCode::kPeerLost || status.code() == StatusCode::kTimeout;
-    if (!later) return status.withContext("the store does not let this process in");
+    if (!later) {
+      return status.withContext(fmt::format("{} does not let this process in", options.server));
+    }
     constexpr std::chrono::milliseconds kPause = 20ms;
     if (deadline.remaining() <= kPause) {
       return {StatusCode::kTimeout,
-              fmt::format("no store answers at {} ({}); is its server, `colla run` or rank 0, "
-                          "still there?",
-                          options.address, status.message())};
+              address.isUnix()
+                  ? fmt::format("{} is not there", options.server)
+                  : fmt::format("{} is not there: {}", options.server, status.message())};
     }
     metrics::Counter(metrics::family("colla_connect_retries_total")).add();
     std::this_thread::sleep_for(kPause);
@@ -210,7 +215,7 @@ Result<Response> Store::call(Request request, Deadline deadline) {
   const std::uint32_t id = connection_->begin(std::move(request));
   auto response = connection_->next(id, deadline);
   connection_->end(id, response.ok() ? nullptr : &key);
-  if (!response.ok()) return response.status().withContext(key);
+  if (!response.ok()) return response.status();
   if (response->answer != Answer::kError) return response;
   const bool told = response->entries.size() == 1 && response->entries[0].value;
   return {StatusCode::kInvalidArgument,

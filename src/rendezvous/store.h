@@ -27,8 +27,9 @@ struct StoreOptions {
   std::string address;  // The server's.
   std::string jobId;
   std::string secret;
-  std::string name = "a client";  // For the server's messages: "rank 3 on host b".
-  transport::Identity identity;   // The same fields as the server's.
+  std::string name = "a client";     // For the server's messages: "rank 3 on host b".
+  std::string server = "the store";  // Who serves it, for this side's messages: "rank 0".
+  transport::Identity identity;      // The same fields as the server's.
 };
 
 class StoreConnection;

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <vector>
 
 #include "base/invalid.h"
+#include "base/nearest.h"
 
 namespace colla {
 namespace {
@@ -139,7 +141,10 @@ Result<Strategy> parseStrategy(std::string_view text) {
   for (const StrategyTraits& traits : kStrategies) {
     if (text == traits.name) return traits.strategy;
   }
-  return invalid("there is no strategy \"{}\": use {}", text, strategyNames());
+  std::vector<std::string> names;
+  for (const StrategyTraits& traits : kStrategies) names.emplace_back(traits.name);
+  return invalid("there is no strategy \"{}\": use {}{}", text, strategyNames(),
+                 didYouMean(text, names));
 }
 
 Status checkTakes(Strategy strategy, std::string_view option) {

@@ -1,9 +1,20 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "colla/error.h"
 #include "colla/model.h"
 
 namespace colla {
+
+void checkInputAndTarget(const std::vector<torch::Tensor>& batch) {
+  if (batch.size() >= 2) return;
+  throw Error(
+      StatusCode::kInvalidArgument,
+      fmt::format("it takes an input and a target, but the data set has {} field{}: give it "
+                  "two, or derive from colla::Model",
+                  batch.size(), batch.size() == 1 ? "" : "s"));
+}
 
 // By hand, because it runs in every step: the operators would cost more than the comparison.
 double accuracyOf(const torch::Tensor& logits, const torch::Tensor& target) {

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "train/exchange/exchange.h"
 #include "train/exchange/tensor_views.h"
+#include "train/groups.h"
 #include "train/run_plan.h"
 #include "train/shared_views.h"
 #include "train/torch_state.h"
@@ -12,12 +13,14 @@
 namespace colla {
 namespace {
 
-std::vector<train::Parameter> trainedOf(const torch::nn::Module& module) {
+std::vector<train::Parameter> trainedOf(torch::nn::Module& module, const Optimizer& optimizer,
+                                        const DistributedOptions& options) {
+  train::freeze(module, options.groups);
   std::vector<train::Parameter> parameters;
   for (const auto& item : module.named_parameters()) {
     if (item.value().requires_grad()) parameters.push_back({item.key(), item.value()});
   }
-  return parameters;
+  return train::withOptimizers(std::move(parameters), optimizer, options.groups);
 }
 
 train::ExchangeSetup setupOf(const std::vector<train::Parameter>& parameters,
@@ -48,7 +51,7 @@ struct DistributedOptimizer::State {
         const DistributedOptions& options)
       : workers(train::Workers::all(job)),
         servers(hasServers(options.strategy)),
-        parameters(trainedOf(module)),
+        parameters(trainedOf(module, optimizer, options)),
         exchange(train::makeExchange(options.strategy, workers,
                                      setupOf(parameters, optimizer, options, job.size()))) {
     exchange->start(0, std::nullopt);
@@ -111,11 +114,13 @@ void broadcastParameters(Job& job, torch::nn::Module& module) {
 
 void broadcastOptimizerState(Job& job, torch::optim::Optimizer& optimizer,
                              const torch::nn::Module& module) {
-  std::vector<std::string> names;
-  for (const auto& item : module.named_parameters()) names.push_back(item.key());
-  const train::NamedTensors state = train::readState(optimizer, names);
+  NamedTensors parameters;
+  for (const auto& item : module.named_parameters()) {
+    parameters.emplace_back(item.key(), item.value());
+  }
+  const NamedTensors state = train::readState(optimizer, parameters);
   const train::SharedViews shared(job.world(), train::viewsOf(state));
-  if (job.rank() != 0) train::writeState(optimizer, names, train::tensorsOf(shared.views()));
+  if (job.rank() != 0) train::writeState(optimizer, parameters, train::tensorsOf(shared.views()));
 }
 
 }  // namespace colla

@@ -1,12 +1,15 @@
 #include "train/evaluation.h"
 
 #include <algorithm>
+#include <array>
 
 #include "checkpoint/directory.h"
 #include "colla/error.h"
 #include "data/loader.h"
 #include "data/order.h"
+#include "train/share_data.h"
 #include "train/state.h"
+#include "train/user_code.h"
 
 namespace colla::train {
 
@@ -39,20 +42,22 @@ Outcome evaluateAll(Replica& replica, const Workers& workers,
   data::LoaderOptions options;
   options.slices = alone ? SliceRange{0, slices} : workers.slices();
   options.endStep = order.batchesPerEpoch();
+  options.step = "test batch";
   const auto loader = valueOrThrow(data::Loader::create(std::move(dataset), order, options));
   SliceMetrics metrics =
       alone ? SliceMetrics(slices, replica.numbers()) : SliceMetrics(workers, replica.numbers());
   Mean mean;
   for (std::int64_t batch = 0; batch < options.endStep; ++batch) {
-    mean.add(replica.evaluate(options.slices, metrics, rows,
+    mean.add(replica.evaluate(batch + 1, options.slices, metrics, rows,
                               [&] { return valueOrThrow(loader->next()); }));
   }
   return mean.value();
 }
 
 Evaluation evaluateCheckpoint(Job& job, const Task& task, const RunPlan& plan) {
-  const auto test = valueOrThrow(task.data(Part::kTest));
+  const auto test = valueOrThrow(openPart(task, Part::kTest));
   const Workers workers = Workers::all(job);
+  shareData(workers, std::array{test});
   Replica replica(task.model,
                   {.seed = plan.seed, .threads = job.threads(), .bfloat16 = plan.options.bfloat16});
   if (job.rank() == 0) {

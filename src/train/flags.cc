@@ -6,6 +6,8 @@
 #include <cstdlib>
 
 #include "base/invalid.h"
+#include "checkpoint/directory.h"
+#include "checkpoint/source.h"
 #include "job/environment.h"
 #include "job/settings.h"
 #include "train/run_plan.h"
@@ -33,8 +35,21 @@ std::string strategyHelp() {
 }  // namespace
 
 Flags::Flags(CLI::App& app) {
+  addTraining(app);
+  addServers(app);
+  addLocalSgd(app);
+  addOptimizer(app);
+  addRun(app);
+  cluster_.emplace(app);
+  settings_.emplace(app, job::settings());
+}
+
+void Flags::addTraining(CLI::App& app) {
   constexpr char kHow[] = "How to train";
-  app.add_option("--strategy", strategy_, strategyHelp())->envname("COLLA_STRATEGY")->group(kHow);
+  app.add_option("--strategy", strategy_, strategyHelp())
+      ->envname("COLLA_STRATEGY")
+      ->option_text("NAME")
+      ->group(kHow);
   app.add_option("-n,--np", options_.workers, "workers; also -np N")->group(kHow);
   app.add_option("--accumulate", options_.accumulate,
                  "slices that each worker runs in turn before an update, instead of --slices: "
@@ -43,22 +58,25 @@ Flags::Flags(CLI::App& app) {
   epochsOption_ =
       app.add_option("--epochs", options_.epochs, "times through the data (1)")->group(kHow);
   app.add_option("--steps", options_.steps, "updates in all, instead of --epochs")->group(kHow);
-  app.add_option("--batch,--batch-size", options_.batch, "samples per step over all workers (100)")
+  app.add_option("--batch,--batch-size", options_.batch, "samples per step over all workers")
       ->group(kHow);
   app.add_option("--batch-per-worker", options_.batchPerWorker, "the same, per worker")
       ->group(kHow);
-  app.add_option("--seed", seed_, "of everything random (1)")->group(kHow);
+  app.add_option("--seed", seed_, "of everything random (1)")->option_text("N")->group(kHow);
   app.add_flag("--no-shuffle", noShuffle_, "read samples in their natural order")->group(kHow);
   app.add_flag("--bfloat16", options_.bfloat16,
                "forward and loss in bfloat16 where libtorch says so (autocast)")
       ->group(kHow);
   app.add_flag("--no-nan-guard", noNanGuard_, "go on when the loss is not finite")->group(kHow);
+}
 
+void Flags::addServers(CLI::App& app) {
   constexpr char kServers[] = "Parameter servers";
   app.add_option("--ps", servers_, "how many (1)")->group(kServers);
   app.add_option("--backup", backup_,
                  "ps-sync: of N workers the first N - B make a step, what comes later is dropped; "
                  "auto: only stragglers are left behind")
+      ->option_text("B|auto")
       ->group(kServers);
   app.add_flag("--requeue-dropped", options_.servers.requeueDropped,
                "ps-sync: samples whose gradients were dropped are trained again in the same epoch")
@@ -73,6 +91,7 @@ Flags::Flags(CLI::App& app) {
          "--partitions", partitions_,
          "parts that each table is cut into, by rows (one per server); auto: as many as are "
          "fastest, tried with the first batch's rows")
+      ->option_text("N|auto")
       ->group(kServers);
   app.add_flag("--sparse-as-dense", options_.sparseAsDense,
                "treat gradients of rows as whole ones, in every strategy")
@@ -81,7 +100,9 @@ Flags::Flags(CLI::App& app) {
                  "TensorFlow's --backup: how many of the workers make a step")
       ->group(kServers);
   app.add_option("--total-num-replicas", replicas_, "TensorFlow's --np")->group(kServers);
+}
 
+void Flags::addLocalSgd(CLI::App& app) {
   constexpr char kLocal[] = "Local SGD";
   app.add_option("--every", options_.localSgd.every,
                  "local-sgd: steps that a worker makes by itself between two averages (8)")
@@ -93,15 +114,22 @@ Flags::Flags(CLI::App& app) {
   app.add_option("--outer-momentum", options_.localSgd.outerMomentum,
                  "local-sgd: its Nesterov momentum (0); DiLoCo has 0.9, with --outer-lr 0.7")
       ->group(kLocal);
+}
 
+void Flags::addOptimizer(CLI::App& app) {
   constexpr char kOptimizer[] = "Optimizer";
-  app.add_option("--optimizer", optimizer_, "sgd, momentum, adagrad, rmsprop, adam or adamw")
+  app.add_option("--optimizer", optimizer_, optimizerNames())
+      ->option_text("NAME")
       ->group(kOptimizer);
   app.add_option("--lr,--learning-rate", lr_, "learning rate")->group(kOptimizer);
   app.add_option("--momentum", momentum_, "of sgd and rmsprop")->group(kOptimizer);
   app.add_option("--weight-decay", weightDecay_, "L2 (adamw: decoupled)")->group(kOptimizer);
-  app.add_option("--lr-schedule", schedule_,
-                 "constant, step:EVERY:FACTOR, exponential:EVERY:FACTOR or cosine:STEPS[:FLOOR]")
+  app.add_option(
+         "--lr-schedule", schedule_,
+         "constant, step:EVERY:FACTOR, exponential:EVERY:FACTOR, cosine:STEPS[:FLOOR] or "
+         "plateau:METRIC:PATIENCE:FACTOR[:MIN-DELTA] (times FACTOR after PATIENCE evaluations "
+         "without a better METRIC)")
+      ->option_text("NAME")
       ->group(kOptimizer);
   app.add_option("--warmup", options_.warmup, "steps in which the learning rate rises linearly")
       ->group(kOptimizer);
@@ -109,35 +137,51 @@ Flags::Flags(CLI::App& app) {
       ->group(kOptimizer);
   app.add_option("--clip-norm", options_.clipNorm, "limit of the gradients' global norm; 0: none")
       ->group(kOptimizer);
+}
 
+void Flags::addRun(CLI::App& app) {
   constexpr char kRun[] = "What is kept and shown";
-  app.add_option("--checkpoint-dir,--run-dir", options_.directory,
-                 "directory of the run: checkpoints, log.txt, TensorBoard events")
+  app.add_option("--checkpoint-dir,--run-dir,--checkpoint", options_.directory,
+                 "directory of the run: checkpoints, log.txt, TensorBoard events; with --resume "
+                 "also DIR@STEP")
+      ->option_text("DIR")
       ->group(kRun);
   app.add_option("--save-every", options_.saveEvery, "steps between checkpoints")->group(kRun);
   app.add_option("--save-seconds", options_.saveSeconds, "seconds between checkpoints")
       ->group(kRun);
-  app.add_option("--keep", keep_, "newest checkpoints to keep, or all (5)")->group(kRun);
+  app.add_option("--keep", keep_, "newest checkpoints to keep, or all (5)")
+      ->option_text("N|all")
+      ->group(kRun);
   resumeOption_ = app.add_option("--resume", resume_,
-                                 "go on from the newest checkpoint there, or from that of STEP")
+                                 "go on from the newest checkpoint there, or from that of STEP; "
+                                 "auto: from the newest, or from the beginning if there is none")
+                      ->option_text("STEP|auto")
                       ->expected(0, 1)
                       ->group(kRun);
   app.add_option("--eval-every", options_.evalEvery,
-                 "steps between evaluations on the test set; by default after every epoch")
+                 "steps between evaluations on the test set; by default after every epoch, with "
+                 "--steps too; the end of the run is always evaluated")
+      ->group(kRun);
+  app.add_option(
+         "--early-stop", earlyStop_,
+         "METRIC[:PATIENCE[:MIN-DELTA]]: end the run after PATIENCE (3) evaluations in a row "
+         "whose METRIC is not better than the best before them by more than MIN-DELTA (0)")
+      ->group(kRun);
+  app.add_option("--keep-best", options_.keepBest,
+                 "METRIC: save after each evaluation that is the best so far, and keep that "
+                 "checkpoint beside the newest, as DIR@best")
       ->group(kRun);
   app.add_flag("--no-eval", noEvaluation_, "do not evaluate")->group(kRun);
-  app.add_option("--json", options_.json, "file for one JSON object per step")->group(kRun);
+  addJsonFlag(app, options_.json, "one JSON object per step")->group(kRun);
   app.add_flag("--quiet", options_.quiet, "no progress on standard output")->group(kRun);
-
-  cluster_.emplace(app);
-  settings_.emplace(app, job::settings());
 }
 
-Result<TrainOptions> Flags::options(const Config& config) const {
+Result<TrainOptions> Flags::options(const Config& config, bool resumes) const {
   TrainOptions options = options_;
   options.shuffle = !noShuffle_;
   options.evaluate = !noEvaluation_;
   options.nanGuard = !noNanGuard_;
+  if (options.json == "-") options.quiet = true;  // Each line there is an object.
   if (!strategy_.empty()) {
     COLLA_TRY_ASSIGN(options.strategy, parseStrategy(strategy_));
   }
@@ -159,18 +203,43 @@ Result<TrainOptions> Flags::options(const Config& config) const {
     COLLA_TRY_ASSIGN(options.schedule, parseSchedule(schedule_));
   }
 
+  if (!earlyStop_.empty()) {
+    COLLA_TRY_ASSIGN(options.earlyStop, parseEarlyStop(earlyStop_));
+  }
+
   if (keep_ == "all") {
     options.keep = 0;
   } else if (!keep_.empty()) {
     const auto keep = wholeNumber<int>(keep_);
-    if (!keep || *keep < 1) return invalid("--keep is \"{}\", but takes all or a number", keep_);
+    if (!keep || *keep < 1) {
+      return invalid("--keep is \"{}\", but takes a number, 1 or more, or all", keep_);
+    }
     options.keep = *keep;
   }
-  options.resume = resumeOption_->count() > 0;
-  if (!resume_.empty()) {
+  if (!keep_.empty() && options.directory.empty()) return needsDirectory("--keep");
+  options.resume = resumes || resumeOption_->count() > 0;
+  const auto named = checkpoint::splitStep(options.directory);
+  // A new directory may have any name, but that of the best checkpoint is one of a run.
+  if (!named.ok() && (options.resume || options.directory.ends_with("@best"))) {
+    return named.status();
+  }
+  if (named.ok() && named->step) {
+    if (!options.resume || !resume_.empty()) {
+      return invalid("--checkpoint-dir is {}, which is a step to go on from: give --resume with it",
+                     options.directory);
+    }
+    options.directory = named->path;
+    options.resumeStep = named->step;
+  }
+  if (resume_ == "auto") {
+    // Nobody saves before all workers have come this far. A damaged checkpoint is not none.
+    const auto newest = checkpoint::Directory(checkpointsOf(options.directory)).newest();
+    options.resume = options.directory.empty() || newest.status().code() != StatusCode::kNotFound;
+  } else if (!resume_.empty()) {
     options.resumeStep = wholeNumber<std::int64_t>(resume_);
     if (!options.resumeStep || *options.resumeStep < 0) {
-      return invalid("--resume is \"{}\", but takes the number of a step, or nothing", resume_);
+      return invalid("--resume is \"{}\", but takes the number of a step, auto, or nothing",
+                     resume_);
     }
   }
   return options;
@@ -243,8 +312,8 @@ Status Flags::applyTo(Optimizer& optimizer) const {
   if (options == nullptr) {
     if (!lr_ && !momentum_ && !weightDecay_) return {};
     return invalid(
-        "the program chose a torch::optim class: --lr, --momentum and --weight-decay "
-        "need --optimizer");
+        "the program brings its own optimizer: --lr, --momentum and --weight-decay need "
+        "--optimizer");
   }
   if (lr_) setLearningRate(*options, *lr_);
   Status status;

@@ -17,9 +17,10 @@ class Flags {
   Flags(const Flags&) = delete;
   Flags& operator=(const Flags&) = delete;
 
-  // After parse() and cluster().enter(): some depend on how many workers there are.
-  // kInvalidArgument for values that can't be.
-  Result<TrainOptions> options(const Config& config) const;
+  // After parse() and cluster().enter(): some depend on how many workers there are. `resumes`: as
+  // if
+  // --resume were given. kInvalidArgument for values that can't be.
+  Result<TrainOptions> options(const Config& config, bool resumes = false) const;
   Result<Config> config() const { return settings_->load(); }
   // The lists of all processes, for a job without a launcher.
   const launch::ClusterFlags& cluster() const { return *cluster_; }
@@ -27,6 +28,11 @@ class Flags {
   Status applyTo(Optimizer& optimizer) const;
 
  private:
+  void addTraining(CLI::App& app);
+  void addServers(CLI::App& app);
+  void addLocalSgd(CLI::App& app);
+  void addOptimizer(CLI::App& app);
+  void addRun(CLI::App& app);
   Status readServers(const Config& config, TrainOptions& options) const;
 
   // Made last: --help tells of training first.
@@ -38,6 +44,7 @@ class Flags {
   std::string resume_;
   std::string seed_;
   std::string keep_;
+  std::string earlyStop_;
   std::string optimizer_;
   std::optional<double> lr_;
   std::optional<double> momentum_;
@@ -53,5 +60,8 @@ class Flags {
   const CLI::Option* resumeOption_;
   const CLI::Option* epochsOption_;
 };
+
+// In --help: what `task` has where the flags say nothing.
+void showDefaults(CLI::App& app, const Task& task);
 
 }  // namespace colla::train

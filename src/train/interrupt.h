@@ -1,5 +1,6 @@
-// Ctrl-C and SIGTERM as a request: the first asks the run to save and leave, a second ends the
-// process at once.
+// Ctrl-C, SIGTERM and SIGUSR1 as a request: the first asks the run to save and leave, a second
+// Ctrl-C or SIGTERM ends the process at once. SIGUSR1 is what Slurm sends before a time limit
+// (--signal): the SIGTERM at the limit may still find the run saving.
 //
 // One at a time in a process; the handlers that were there before come back with its end.
 #pragma once
@@ -21,6 +22,7 @@ class Interrupt {
  private:
   struct sigaction interrupt_ {};
   struct sigaction terminate_ {};
+  struct sigaction limit_ {};
 };
 
 }  // namespace colla::train

@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
+#include "base/command_line.h"
+#include "job/cluster.h"
 #include "job/environment.h"
 #include "launch/start_workers.h"
+#include "train/left_behind.h"
+#include "train/model_check.h"
 #include "train/run_plan.h"
 
 namespace colla::train {
@@ -17,6 +22,52 @@ constexpr int kExitInterrupted = 130;
 int fail(const std::string& program, const Status& status) {
   fmt::print(stderr, "{}: {}\n", program, status.message());
   return kExitFailure;
+}
+
+// What is left of a run that ended too early, for whoever speaks last.
+std::string leftOf(const TrainOptions& options, const job::Place& place) {
+  std::string how;
+  if (place.launcher == job::kLists) {
+    how = ", and the other processes likewise";
+  } else if (place.launcher != "none" && !launch::startedByFront()) {
+    how = ", under the same launcher";
+  }
+  const auto command = launch::argumentsOfSelf();
+  return leftBehind(options.directory, command.ok() ? *command : std::vector<std::string>(), how);
+}
+
+// Processes that are gone or silent, as against errors of this one.
+bool isLoss(StatusCode code) {
+  return code == StatusCode::kPeerLost || code == StatusCode::kGroupBroken ||
+         code == StatusCode::kTimeout;
+}
+
+// The end of a process that trains. Where a front has started it, the front has the last word,
+// unless all processes end by themselves because one did not answer: only they know of that.
+int endWorker(const std::string& program, const Result<Summary>& summary,
+              const TrainOptions& options, const job::Place& place) {
+  const bool speaks = !launch::startedByFront();
+  if (!summary.ok()) {
+    const Status& status = summary.status();
+    const bool tells = speaks ? isLoss(status.code()) : status.code() == StatusCode::kTimeout;
+    if (!tells) return fail(program, status);
+    return fail(program,
+                {status.code(), fmt::format("{}; {}", status.message(), leftOf(options, place))});
+  }
+  if (!summary->interrupted) return 0;
+  if (speaks && place.role == Role::kWorker && place.rank == 0) {
+    fmt::print(stderr, "{}: interrupted after step {}; {}\n", program, summary->train.step,
+               leftOf(options, place));
+  }
+  return kExitInterrupted;
+}
+
+// The end of a front: processes that a signal has ended could not say it themselves.
+int endFront(const std::string& program, int exitCode, const TrainOptions& options,
+             const job::Place& place) {
+  constexpr int kSignalled = 128;
+  if (exitCode > kSignalled) fmt::print(stderr, "{}: {}\n", program, leftOf(options, place));
+  return exitCode;
 }
 
 // As many as were asked for. Under a launcher nothing need be said.
@@ -38,7 +89,8 @@ Config withThreads(const Config& config, const RunPlan& plan) {
 
 // Workers as processes, and servers for a training. An exit code if this was the front.
 Result<std::optional<int>> startWorkers(Task& task, const TrainOptions& options,
-                                        const Config& config, Purpose purpose) {
+                                        const Config& config, Purpose purpose,
+                                        bool checksModel = false) {
   COLLA_TRY_ASSIGN(const job::Place place,
                    job::readEnvironment([](const char* name) { return std::getenv(name); }));
   COLLA_TRY_ASSIGN(const RunPlan plan, makePlan(options, place, task, purpose));
@@ -50,6 +102,11 @@ Result<std::optional<int>> startWorkers(Task& task, const TrainOptions& options,
                                    .spareWorkers = spareOf(plan),
                                    .config = withThreads(config, plan)};
   COLLA_TRY_ASSIGN(const bool front, launch::becomesFront(place, start));
+  // What a run makes of evaluations depends on the model's metrics.
+  const bool checks = purpose == Purpose::kTrain && (checksModel || goesByEvaluations(task, plan));
+  if (front && checks) {
+    COLLA_TRY(checkModelAside(task, plan, Deadline::after(config.seconds("start_timeout"))));
+  }
   if (front) task = {};  // It may hold data open, which the front has no use for.
   return launch::startWorkers(start);
 }
@@ -60,29 +117,65 @@ int failedToStart(const std::string& program, const Status& status) {
                                                        : fail(program, status);
 }
 
+// The settings, in the place that lists of all processes give this one.
+Result<Config> configOf(const Flags& flags) {
+  COLLA_TRY_ASSIGN(Config config, flags.config());
+  COLLA_TRY(flags.cluster().enter(config));
+  return config;
+}
+
+std::string lineOf(const Evaluation& evaluation) {
+  std::string text = fmt::format("step {} - {} samples - loss: {:.4f}", evaluation.step,
+                                 evaluation.samples, evaluation.loss);
+  for (std::size_t i = 0; i < evaluation.names.size(); ++i) {
+    text += fmt::format(" - {}: {:.4f}", evaluation.names[i], evaluation.metrics[i]);
+  }
+  return text;
+}
+
+std::string jsonOf(const Evaluation& evaluation) {
+  nlohmann::ordered_json metrics = nlohmann::ordered_json::object();
+  for (std::size_t i = 0; i < evaluation.names.size(); ++i) {
+    metrics[evaluation.names[i]] = evaluation.metrics[i];
+  }
+  return nlohmann::ordered_json{{"step", evaluation.step},
+                                {"samples", evaluation.samples},
+                                {"loss", evaluation.loss},
+                                {"metrics", metrics}}
+      .dump();
+}
+
 }  // namespace
 
-int runProgram(const std::string& program, Task task, const Flags& flags) {
-  auto config = flags.config();
+int runEvaluation(const std::string& program, Task task, const Flags& flags) {
+  const auto config = configOf(flags);
   if (!config.ok()) return usageError(program, config.status().message());
-  if (const Status status = flags.cluster().enter(*config); !status.ok()) {
-    return usageError(program, status.message());
+  const auto options = flags.options(*config, /*resumes=*/true);
+  if (!options.ok()) return usageError(program, options.status().message());
+  if (options->directory.empty()) {
+    return usageError(program, "--eval needs --checkpoint-dir, the directory of a run");
   }
+  return runEvaluation(program, std::move(task), *options, *config, options->json);
+}
+
+int runProgram(const std::string& program, Task task, const Flags& flags, bool checksModel) {
+  const auto config = configOf(flags);
+  if (!config.ok()) return usageError(program, config.status().message());
   auto options = flags.options(*config);
   if (!options.ok()) return usageError(program, options.status().message());
   if (const Status status = flags.applyTo(task.optimizer); !status.ok()) {
     return usageError(program, status.message());
   }
-  const auto front = startWorkers(task, *options, *config, Purpose::kTrain);
+  const auto front = startWorkers(task, *options, *config, Purpose::kTrain, checksModel);
   if (!front.ok()) return failedToStart(program, front.status());
-  if (front->has_value()) return **front;
-  const auto summary = Trainer(std::move(task)).run(*options);
-  if (!summary.ok()) return fail(program, summary.status());
-  return summary->interrupted ? kExitInterrupted : 0;
+  const auto place = job::readEnvironment([](const char* name) { return std::getenv(name); });
+  if (!place.ok()) return fail(program, place.status());
+  if (front->has_value()) return endFront(program, **front, *options, *place);
+  return endWorker(program, Trainer(std::move(task)).run(*options), *options, *place);
 }
 
 int runEvaluation(const std::string& program, Task task, TrainOptions options, const Config& config,
-                  const std::function<void(const Evaluation&)>& show) {
+                  const std::string& json) {
   options.resume = true;
   if (config.integer("slices") > 0) options.slices = static_cast<int>(config.integer("slices"));
   if (config.integer("threads") > 0) options.threads = static_cast<int>(config.integer("threads"));
@@ -92,8 +185,10 @@ int runEvaluation(const std::string& program, Task task, TrainOptions options, c
   const auto evaluation = Trainer(std::move(task)).evaluate(options);
   if (!evaluation.ok()) return fail(program, evaluation.status());
   const auto place = job::readEnvironment([](const char* name) { return std::getenv(name); });
-  if (place.ok() && place->rank == 0) show(*evaluation);
-  return 0;
+  if (!place.ok() || place->rank > 0) return 0;
+  if (json != "-") fmt::print("{}\n", lineOf(*evaluation));
+  const Status written = writeJson(json, jsonOf(*evaluation));
+  return written.ok() ? 0 : fail(program, written);
 }
 
 }  // namespace colla::train

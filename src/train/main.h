@@ -2,7 +2,6 @@
 // one line why not.
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "colla/trainer.h"
@@ -10,11 +9,17 @@
 
 namespace colla::train {
 
-// Returns the exit code of the process: see Trainer::main().
-int runProgram(const std::string& program, Task task, const Flags& flags);
+// Returns the exit code of the process: see Trainer::main(). `checksModel`: makes a model before
+// any worker starts, to say once what is wrong with it (train/model_check.h).
+int runProgram(const std::string& program, Task task, const Flags& flags, bool checksModel = true);
 
-// The same for Trainer::evaluate(). Worker 0 alone calls `show`.
+// The same for a program's --eval.
+int runEvaluation(const std::string& program, Task task, const Flags& flags);
+
+// The same with options that were read already. Worker 0 prints what Trainer::evaluate() found:
+// "step 600 - 10000 samples - loss: 0.2345 - accuracy: 0.9312", and as JSON where `json` says
+// (addJsonFlag, base/command_line.h).
 int runEvaluation(const std::string& program, Task task, TrainOptions options, const Config& config,
-                  const std::function<void(const Evaluation&)>& show);
+                  const std::string& json);
 
 }  // namespace colla::train

@@ -28,11 +28,14 @@ class TrainMetrics {
   void exchanged(std::size_t bytes, TimePoint began, TimePoint ended) COLLA_EXCLUDES(mutex_);
   // A step of `samples` samples of this worker, which took `took`, is over.
   void stepEnded(std::int64_t samples, std::chrono::nanoseconds took) COLLA_EXCLUDES(mutex_);
+  // Between two steps of this worker the job replaced its workers, which took `took`.
+  void epochReplaced(std::chrono::nanoseconds took) { epochs_.observe(took); }
 
  private:
   metrics::Counter steps_{metrics::family("colla_steps_total")};
   metrics::Counter samples_{metrics::family("colla_samples_total")};
   metrics::Histogram seconds_{metrics::family("colla_step_seconds")};
+  metrics::Histogram epochs_{metrics::family("colla_epoch_replace_seconds")};
 
   struct Phase {
     explicit Phase(const char* name)

@@ -13,6 +13,7 @@
 #include "train/slice_random.h"
 #include "train/tensors.h"
 #include "train/touched_rows.h"
+#include "train/user_code.h"
 
 namespace colla::train {
 namespace {
@@ -65,7 +66,12 @@ Replica::Replica(const MakeModel& make, const ReplicaOptions& options) : options
     static std::mutex mutex;
     const std::lock_guard lock(mutex);
     torch::manual_seed(options.seed);
-    model_ = make();
+    model_ = callUser([] { return "the task's model"; }, make);
+  }
+  if (model_ == nullptr) {
+    throw Error(StatusCode::kInvalidArgument,
+                "the task's model gave a null pointer: return a colla::Model, such as "
+                "colla::classifier(module)");
   }
   for (const auto& item : model_->module().named_parameters()) {
     auto& part = item.value().requires_grad() ? parameters_ : frozen_;
@@ -91,7 +97,7 @@ std::vector<std::vector<std::int64_t>> Replica::touchedRows(std::span<const Para
   for (int slice = slices.begin; slice < slices.end; ++slice) {
     const Batch samples = next();
     if (samplesOf(samples) == 0) continue;
-    runSlice(slice, static_cast<std::uint64_t>(batch), samples, {}, &touched);
+    runSlice({"step", batch + 1}, slice, static_cast<std::uint64_t>(batch), samples, {}, &touched);
     restoreBuffers();
   }
   std::vector<std::vector<std::int64_t>> rows;
@@ -99,23 +105,40 @@ std::vector<std::vector<std::int64_t>> Replica::touchedRows(std::span<const Para
   return rows;
 }
 
+// Loss and metrics of a batch, as the model computes them.
+Output Replica::compute(const Batch& batch) {
+  const Autocast autocast(options_.bfloat16);
+  Output output;
+  try {
+    output = model_->compute(asTensors(batch));
+  } catch (const std::out_of_range& error) {  // batch.at(2), for one.
+    throw Error(StatusCode::kInvalidArgument,
+                fmt::format("compute() asked for something out of range; its batch has {} field{} "
+                            "({})",
+                            batch.size(), batch.size() == 1 ? "" : "s", error.what()));
+  }
+  if (!output.loss.defined() || output.loss.numel() != 1 ||
+      output.metrics.size() + kFirstMetric != numbers_.size()) {
+    throw Error(StatusCode::kInvalidArgument,
+                fmt::format("compute() must give a loss of one number and {} metrics",
+                            numbers_.size() - kFirstMetric));
+  }
+  return output;
+}
+
 // Forward and, with a `weight`, backward of one slice; fills numbers_.
-void Replica::runSlice(int slice, std::uint64_t stream, const Batch& batch,
+void Replica::runSlice(Moment moment, int slice, std::uint64_t stream, const Batch& batch,
                        std::optional<double> weight, RowSource* rows) {
   const SliceRandom random(streamSeed(options_.seed, stream, static_cast<std::uint64_t>(slice)));
   const RowLookup lookup(rows);
-  Output output;
-  {
-    const Autocast autocast(options_.bfloat16);
-    output = model_->compute(asTensors(batch));
-  }
-  if (output.loss.numel() != 1 || output.metrics.size() + kFirstMetric != numbers_.size()) {
-    throw Error(StatusCode::kInvalidArgument,
-                fmt::format("the model's compute() must give a loss of one number and {} metrics",
-                            numbers_.size() - kFirstMetric));
-  }
+  const auto where = [&] {
+    return fmt::format("{} {}, slice {}: the model", moment.kind, moment.number, slice);
+  };
+  const Output output = callUser(where, [&] { return compute(batch); });
   // Backward starts from the weight, which multiplies the loss by it.
-  if (weight) output.loss.backward(torch::full_like(output.loss, *weight));
+  if (weight) {
+    callUser(where, [&] { output.loss.backward(torch::full_like(output.loss, *weight)); });
+  }
 
   const auto samples = static_cast<double>(samplesOf(batch));
   numbers_[kSamples] = samples;
@@ -131,7 +154,11 @@ Outcome Replica::step(Exchange& exchange, SliceRange slices, const StepInput& in
   rememberBuffers();
   rememberVersions(exchange.updated());
   exchange.beginStep(input.stop);
-  StepEnd end{.batch = input.allSamples, .factor = input.factor, .last = input.last};
+  StepEnd end{.batch = input.allSamples,
+              .factor = input.factor,
+              .plateau = input.plateau,
+              .saveAt = input.saveAt,
+              .last = input.last};
   for (int slice = slices.begin; slice < slices.end; ++slice) {
     const Batch batch = next();
     std::ranges::fill(numbers_, 0.0);
@@ -142,14 +169,17 @@ Outcome Replica::step(Exchange& exchange, SliceRange slices, const StepInput& in
       end.share += weight;
       end.samples += samplesOf(batch);
       if (slice != slices.begin) restoreBuffers();
-      runSlice(slice, static_cast<std::uint64_t>(input.batch), batch, weight, exchange.rows());
+      runSlice({"step", input.step}, slice, static_cast<std::uint64_t>(input.batch), batch, weight,
+               exchange.rows());
       addBuffers(exchange, weight);
     }
     exchange.addNumbers(numbers_);
     exchange.endSlice();
   }
   if (input.allSlices > 1) checkUntouched(exchange.updated());
-  const StepResult result = exchange.finish(end);
+  // An optimizer may be the program's own.
+  const StepResult result = callUser([&] { return fmt::format("step {}", input.step); },
+                                     [&] { return exchange.finish(end); });
   Outcome outcome = outcomeOf(result.numbers);
   outcome.trained = result.trained;
   outcome.stop = result.stop;
@@ -158,15 +188,17 @@ Outcome Replica::step(Exchange& exchange, SliceRange slices, const StepInput& in
   return outcome;
 }
 
-Outcome Replica::evaluate(SliceRange slices, SliceMetrics& metrics, RowSource* rows,
-                          const NextBatch& next) {
+Outcome Replica::evaluate(std::int64_t number, SliceRange slices, SliceMetrics& metrics,
+                          RowSource* rows, const NextBatch& next) {
   const torch::NoGradGuard noGrad;
   if (model_->module().is_training()) model_->module().eval();
   constexpr std::uint64_t kEvaluation = ~std::uint64_t{0};  // No step has this number.
   for (int slice = slices.begin; slice < slices.end; ++slice) {
     const Batch batch = next();
     std::ranges::fill(numbers_, 0.0);
-    if (samplesOf(batch) > 0) runSlice(slice, kEvaluation, batch, {}, rows);
+    if (samplesOf(batch) > 0) {
+      runSlice({"test batch", number}, slice, kEvaluation, batch, {}, rows);
+    }
     metrics.add(slice, numbers_);
   }
   return outcomeOf(valueOrThrow(metrics.reduce()));
@@ -183,8 +215,13 @@ Outcome Replica::outcomeOf(std::span<const double> sums) const {
 
 Outcome Replica::shown(Outcome outcome) const {
   if (outcome.metrics.empty()) return outcome;  // Of no step.
-  outcome.metrics = model_->shown(std::move(outcome.metrics));
-  return outcome;
+  const std::size_t count = outcome.metrics.size();
+  outcome.metrics = callUser([] { return "the model's shown()"; },
+                             [&] { return model_->shown(std::move(outcome.metrics)); });
+  if (outcome.metrics.size() == count) return outcome;
+  throw Error(StatusCode::kInvalidArgument,
+              fmt::format("the model's shown() must give as many numbers as it gets: {}, not {}",
+                          count, outcome.metrics.size()));
 }
 
 void Replica::rememberVersions(std::span<const Parameter> updated) {
@@ -227,7 +264,7 @@ void Replica::addBuffers(Exchange& exchange, double weight) {
 void Replica::ownTensors() {
   const torch::NoGradGuard noGrad;
   for (const auto* tensors : {&parameters_, &buffers_}) {
-    for (const auto& [name, tensor] : *tensors) {
+    for (const auto& [name, tensor, optimizer] : *tensors) {
       tensor.mutable_grad().reset();  // The sums' memory is the exchange's.
       torch::Tensor(tensor).set_data(tensor.detach().clone());
     }
@@ -239,7 +276,7 @@ void Replica::watchBuffers() {
 }
 
 std::string Replica::firstNotFinite() const {
-  for (const auto& [name, tensor] : parameters_) {
+  for (const auto& [name, tensor, optimizer] : parameters_) {
     if (!allFinite(tensor.grad())) return fmt::format("the gradient of \"{}\"", name);
     if (!allFinite(tensor)) return fmt::format("\"{}\"", name);
   }

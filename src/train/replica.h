@@ -33,11 +33,11 @@ struct ReplicaOptions {
 
 // What came of a step or of a batch of an evaluation, over all slices.
 struct Outcome {
-  double samples = 0;           // That loss and metrics are of.
-  double trained = 0;           // Samples of all workers' gradients since this one's last step.
-  double loss = 0;              // Mean over the samples.
-  std::vector<double> metrics;  // The same.
-  bool stop = false;            // Some worker would like to end.
+  double samples = 0;             // That loss and metrics are of.
+  double trained = 0;             // Samples of all workers' gradients since this one's last step.
+  double loss = 0;                // Mean over the samples.
+  std::vector<double> metrics;    // The same.
+  ps::Stop stop = ps::Stop::kNo;  // The strongest of all workers' reasons.
   // Under servers that do not wait for every worker:
   std::optional<std::int64_t> step = {};  // Updates made, if that is not one more than before.
   bool dropped = false;                   // This worker's gradients were.
@@ -45,13 +45,16 @@ struct Outcome {
 
 // One step of a worker.
 struct StepInput {
-  std::int64_t batch = 0;       // Its number: random streams depend on it.
-  std::int64_t samples = 0;     // That the slices' weights are shares of.
-  std::int64_t allSamples = 0;  // Of all workers,
-  int allSlices = 1;            // and their slices.
-  double factor = 1;            // Of the learning rate.
-  bool stop = false;            // This worker would like to end.
-  bool last = false;            // No step follows.
+  std::int64_t step = 0;          // As people count, from 1: errors name it.
+  std::int64_t batch = 0;         // Its number: random streams depend on it.
+  std::int64_t samples = 0;       // That the slices' weights are shares of.
+  std::int64_t allSamples = 0;    // Of all workers,
+  int allSlices = 1;              // and their slices.
+  double factor = 1;              // As in StepEnd,
+  double plateau = 1;             // and this,
+  std::int64_t saveAt = -1;       // and this.
+  ps::Stop stop = ps::Stop::kNo;  // Why this worker would like to end.
+  bool last = false;              // No step follows.
 };
 
 class Replica {
@@ -65,8 +68,9 @@ class Replica {
   Outcome step(Exchange& exchange, SliceRange slices, const StepInput& input,
                const NextBatch& next);
   // Loss and metrics of `slices` of one global batch, summed by `metrics`, without gradients;
-  // leaves everything as it was. `rows` as Exchange::rows().
-  Outcome evaluate(SliceRange slices, SliceMetrics& metrics, RowSource* rows,
+  // leaves everything as it was. `number` is the batch's, from 1, for errors; `rows` as
+  // Exchange::rows().
+  Outcome evaluate(std::int64_t number, SliceRange slices, SliceMetrics& metrics, RowSource* rows,
                    const NextBatch& next);
   // Which rows of each table `slices` of batch number `batch` read, by a forward that leaves
   // nothing behind.
@@ -96,8 +100,14 @@ class Replica {
   std::string firstNotFinite() const;
 
  private:
-  void runSlice(int slice, std::uint64_t stream, const Batch& batch, std::optional<double> weight,
-                RowSource* rows);
+  // When the model computes, as its errors say it: "step 7".
+  struct Moment {
+    const char* kind;
+    std::int64_t number;
+  };
+  Output compute(const Batch& batch);
+  void runSlice(Moment moment, int slice, std::uint64_t stream, const Batch& batch,
+                std::optional<double> weight, RowSource* rows);
   void rememberVersions(std::span<const Parameter> updated);
   void checkUntouched(std::span<const Parameter> updated) const;
   void rememberBuffers();

@@ -2,12 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/invalid.h"
 #include "checkpoint/directory.h"
 #include "job/cpu.h"
+#include "train/exchange/servers.h"
 
 namespace colla::train {
 namespace {
+
+Status needsEvaluations(std::string_view flag) {
+  return invalid("{} goes by evaluations on the test part: leave --no-eval out", flag);
+}
 
 Status checkNumbers(const TrainOptions& options) {
   if (options.workers < 1) return invalid("--np is {}, but takes 1 or more", options.workers);
@@ -49,6 +56,11 @@ Status checkNumbers(const TrainOptions& options) {
   if (options.resume && options.directory.empty()) {
     return invalid("--resume needs --checkpoint-dir, the directory of the run to go on with");
   }
+  if (options.directory.empty() && options.saveEvery > 0) return needsDirectory("--save-every");
+  if (options.directory.empty() && options.saveSeconds > 0) return needsDirectory("--save-seconds");
+  if (options.directory.empty() && !options.keepBest.empty()) return needsDirectory("--keep-best");
+  if (!options.evaluate && options.earlyStop) return needsEvaluations("--early-stop");
+  if (!options.evaluate && !options.keepBest.empty()) return needsEvaluations("--keep-best");
   return {};
 }
 
@@ -98,6 +110,7 @@ Status takeOver(const TrainOptions& options, Purpose purpose, RunPlan& plan) {
   // The tensors are read, and their checksums with them, where they are needed: by worker 0.
   COLLA_TRY_ASSIGN(const checkpoint::Manifest manifest, directory.manifest(step));
   plan.resumeStep = manifest.step;
+  plan.resumed = manifest.extra;
   plan.model = described(manifest.model, manifest.modelOptions);
   if (!options.slices && !options.accumulate) plan.slices = manifest.slices;
   if (!options.threads) plan.threads = manifest.threads;
@@ -107,11 +120,41 @@ Status takeOver(const TrainOptions& options, Purpose purpose, RunPlan& plan) {
   return purpose == Purpose::kTrain ? checkSame(manifest, plan) : Status();
 }
 
-Status checkTask(const RunPlan& plan, const Task& task) {
-  if (plan.options.scaleRate && std::holds_alternative<TorchOptimizer>(task.optimizer)) {
+// One of the program's own may lack what makes it.
+bool hasOptimizer(const Optimizer& optimizer) {
+  struct Made {
+    bool operator()(const OptimizerOptions&) const { return true; }
+    bool operator()(const TorchOptimizer& chosen) const { return chosen.make != nullptr; }
+    bool operator()(const OwnOptimizerMaker& chosen) const { return chosen.make != nullptr; }
+  };
+  return std::visit(Made(), optimizer);
+}
+
+Status checkTask(const RunPlan& plan, const Task& task, Purpose purpose) {
+  if (!task.model) return invalid("the task has no model: set Task::model, which makes one");
+  if (!task.data) return invalid("the task has no data: set Task::data, which opens a part of it");
+  if (!hasOptimizer(task.optimizer)) {
+    return invalid("the task's optimizer has no make: set what makes one for given parameters");
+  }
+  if (std::ranges::count(task.hooks, nullptr) > 0) return invalid("a hook of the task is null");
+  if (purpose == Purpose::kTrain && hasServers(plan.strategy)) {
+    COLLA_TRY(checkForServers(task.optimizer));
+  }
+  const bool own = !std::holds_alternative<OptimizerOptions>(task.optimizer);
+  if (plan.options.scaleRate && own) {
     return invalid(
-        "the program chose a torch::optim class, whose rate is its own: --scale-lr needs "
+        "the program brings its own optimizer, whose rate is its own: --scale-lr needs "
         "--optimizer");
+  }
+  const bool plateau = std::holds_alternative<PlateauRate>(scheduleOf(task, plan).shape);
+  if (plateau && !plan.options.evaluate) return needsEvaluations("--lr-schedule plateau");
+  for (const ParameterGroup& group : task.groups) {
+    COLLA_TRY(validate(group));
+    if (group.frozen || !own) continue;
+    return invalid(
+        "group \"{}\" has options of its own, which are for Colla's optimizers, but the program "
+        "brings its own one: make groups there, or use --optimizer",
+        group.parameters);
   }
   const std::string model = described(task.name, task.options);
   if (!plan.resumeStep || plan.model == model) return {};
@@ -168,6 +211,10 @@ Status checkStrategy(Strategy strategy, const ServerOptions& servers,
   return {};
 }
 
+Status needsDirectory(std::string_view flag) {
+  return invalid("{} needs --checkpoint-dir, the directory that checkpoints go to", flag);
+}
+
 std::string checkpointsOf(const std::string& directory) { return directory + "/checkpoints"; }
 
 // Multiplies the learning rate by the number of slices if --scale-lr is set.
@@ -178,6 +225,17 @@ Optimizer optimizerOf(const Task& task, const RunPlan& plan) {
     setLearningRate(*options, scaleLearningRate(learningRate(*options), plan.slices));
   }
   return optimizer;
+}
+
+// The same for groups with an optimizer of their own.
+std::vector<ParameterGroup> groupsOf(const Task& task, const RunPlan& plan) {
+  std::vector<ParameterGroup> groups = task.groups;
+  for (ParameterGroup& group : groups) {
+    if (!plan.options.scaleRate || !group.optimizer) continue;
+    setLearningRate(*group.optimizer,
+                    scaleLearningRate(learningRate(*group.optimizer), plan.slices));
+  }
+  return groups;
 }
 
 double clipNormOf(const Task& task, const RunPlan& plan) {
@@ -191,10 +249,14 @@ Schedule scheduleOf(const Task& task, const RunPlan& plan) {
 }
 
 std::string optimizerText(const Task& task, const RunPlan& plan) {
-  const Optimizer optimizer = optimizerOf(task, plan);
-  const auto* options = std::get_if<OptimizerOptions>(&optimizer);
-  std::string text =
-      options != nullptr ? toString(*options) : std::get<TorchOptimizer>(optimizer).text;
+  struct Text {
+    std::string operator()(const OptimizerOptions& options) const { return toString(options); }
+    std::string operator()(const TorchOptimizer& optimizer) const { return optimizer.text; }
+    std::string operator()(const OwnOptimizerMaker& optimizer) const { return optimizer.text; }
+  };
+  std::string text = std::visit(Text(), optimizerOf(task, plan));
+  for (const ParameterGroup& group : groupsOf(task, plan))
+    text += fmt::format(", {}", toString(group));
   if (clipNormOf(task, plan) > 0) text += fmt::format(", clip-norm {}", clipNormOf(task, plan));
   const Schedule schedule = scheduleOf(task, plan);
   if (schedule != Schedule()) text += fmt::format(", lr-schedule {}", toString(schedule));
@@ -209,7 +271,8 @@ Result<RunPlan> makePlan(const TrainOptions& options, const job::Place& place, c
   plan.options = options;
   plan.workers = workers > 0 ? workers : options.workers;
   if (workers > 0 && options.workers > 1 && options.workers != workers) {
-    return invalid("--np is {}, but {} processes were started", options.workers, workers);
+    return invalid("--np is {}, but {} process{} started", options.workers, workers,
+                   workers == 1 ? " was" : "es were");
   }
   plan.strategy =
       options.strategy.value_or(plan.workers > 1 ? Strategy::kAllreduce : Strategy::kSingle);
@@ -228,7 +291,7 @@ Result<RunPlan> makePlan(const TrainOptions& options, const job::Place& place, c
   plan.batch = options.batchPerWorker ? *options.batchPerWorker * plan.workers
                                       : options.batch.value_or(task.batch);
   if (options.resume) COLLA_TRY(takeOver(options, purpose, plan));
-  COLLA_TRY(checkTask(plan, task));
+  COLLA_TRY(checkTask(plan, task, purpose));
   // Where worker 0 is the directory counts, and before the first step nobody has saved there.
   if (place.role == Role::kWorker && place.rank == 0) COLLA_TRY(checkNew(options));
   if (plan.options.bfloat16 && job::cpuFeatures().find("bf16") == std::string::npos) {

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "checkpoint/manifest.h"
 #include "colla/trainer.h"
@@ -24,7 +26,8 @@ struct RunPlan {
   std::int64_t batch = 100;  // Global.
   // Of the checkpoint that the run resumes from.
   std::optional<std::int64_t> resumeStep;
-  std::string model;  // With its options.
+  std::string model;                           // With its options.
+  std::map<std::string, std::string> resumed;  // What else its manifest has (Manifest::extra).
   // Of the servers, for a strategy that has them.
   std::optional<ps::PolicyOptions> policy;
   Pace pace;
@@ -37,11 +40,15 @@ Result<ps::PolicyOptions> policyOf(Strategy strategy, const ServerOptions& serve
 // kInvalidArgument for options that the strategy does not take, or values that make no sense.
 Status checkStrategy(Strategy strategy, const ServerOptions& servers, const LocalSgdOptions& local);
 
+// What a flag about checkpoints ends with when there is no directory for them.
+Status needsDirectory(std::string_view flag);
+
 // Where a run directory keeps its checkpoints.
 std::string checkpointsOf(const std::string& directory);
 
 // What a task is trained with, under this plan.
 Optimizer optimizerOf(const Task& task, const RunPlan& plan);
+std::vector<ParameterGroup> groupsOf(const Task& task, const RunPlan& plan);
 double clipNormOf(const Task& task, const RunPlan& plan);
 Schedule scheduleOf(const Task& task, const RunPlan& plan);
 // All of it in words: how gradients change parameters.

@@ -24,6 +24,7 @@
 #include "train/recorder.h"
 #include "train/replica.h"
 #include "train/run_plan.h"
+#include "train/watches.h"
 
 namespace colla::train {
 
@@ -49,11 +50,13 @@ class Session {
 
   // Before the first step.
   void openData();
+  void watchEvaluations();
   std::optional<checkpoint::Directory> ownDirectory() const;
   checkpoint::Loaded load() const;
   void makeExchange();
   void start(const std::optional<checkpoint::Loaded>& loaded);
   void saveIn(checkpoint::Directory directory);
+  void remarkBest(checkpoint::Directory& directory);
   void startRecords(std::optional<checkpoint::Directory> directory);
   Feed makeFeed(std::int64_t first) const;
 
@@ -70,25 +73,35 @@ class Session {
   void endEmptyRun();
   void waitForEpoch(double factor);
   void beginSection();
+  void callHooks(const char* name, std::int64_t step, const std::function<void(Hook&)>& call);
   void train(double factor);
   void record(std::int64_t done, double start, double end, const Outcome& outcome);
   void awaitOthers();
-  void evaluateNow(bool alone);
+  void evaluateNow(bool alone, bool regular);
+  // What this worker would like, and what all have come to.
+  ps::Stop wish() const;
+  void heed(ps::Stop stop);
   void endSection();
   Summary finish();
 
   bool done() const;
-  bool endsSection(std::int64_t before) const;
-  bool evaluationIsDue(std::int64_t before, bool sectionEnds) const;
+  // After a step of this worker, which had `before` updates and batch number `batch` before it.
+  bool epochOfDataEnded(std::int64_t batch) const;
+  bool endsSection(std::int64_t before, std::int64_t batch) const;
+  bool evaluationIsDue(std::int64_t before, std::int64_t batch) const;
   bool saveIsDue(std::int64_t before) const;
+  std::int64_t nextSave() const;
+  void saveWhatIsDue();
   observe::Section section() const;
 
-  void save(std::int64_t step);
+  void save(std::int64_t step, bool best = false);
   checkpoint::Manifest manifest(std::int64_t step) const;
   void guard(const Outcome& outcome) const;
   // The checkpoint to go back to, in words; empty if there is none on the disk.
   std::string offer() const;
-  Progress progressOf(std::int64_t step, const Outcome& outcome) const;
+  Outcome shownOf(const Outcome& outcome) const;  // Replica::shown(), whose errors name the step.
+  Progress progressOf(std::int64_t step, const Outcome& outcome,
+                      std::string* stopReason = nullptr) const;
   void reportStatistics();
 
   Job& job_;
@@ -108,7 +121,8 @@ class Session {
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<checkpoint::Saver> saver_;
-  std::int64_t saved_ = -1;  // Step of the newest checkpoint, which is finite if that is guarded.
+  std::int64_t saved_ = -1;   // Step of the newest checkpoint, which is finite if that is guarded.
+  std::int64_t saveAt_ = -1;  // The save that the servers know of (StepEnd::saveAt).
   SteadyClock::time_point savedAt_;
 
   // Of the run.
@@ -120,8 +134,13 @@ class Session {
   Mean mean_;  // Of the section.
   std::optional<Outcome> tested_;
   std::int64_t testedAt_ = -1;  // The step that tested_ is of.
-  bool evaluationDue_ = false;  // As soon as all workers have the same parameters.
+  bool evaluationDue_ = false;  // As soon as all workers have the same parameters,
+  bool regularDue_ = false;     // and not only because the run is at its end.
   bool saveDue_ = false;
+  bool bestDue_ = false;  // The parameters that were evaluated last are the best so far.
+  std::optional<Watches> watches_;
+  std::string stopReason_;  // A hook or a watch of this worker would like to end the run;
+  bool stopped_ = false;    // all workers have agreed to.
   Summary summary_;
   std::int64_t askedAt_ = -1;  // The last step that nextEpoch_ was asked at.
   NamedTensors optimizer_;     // On its way from one epoch to the next.

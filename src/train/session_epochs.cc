@@ -30,19 +30,24 @@ bool Session::epochEnds() {
 void Session::changeEpoch(const EpochPlan& plan) {
   const ServerOptions& servers = plan_.options.servers;
   if (!plan_.pace.updatePerBatch || servers.requeueDropped ||
-      servers.partitions == kAutoPartitions || plan_.chooseRoutes || plan.recorder != 0) {
+      servers.partitions == kAutoPartitions || plan_.chooseRoutes || plan.recorder != 0 ||
+      (!plan_.pace.inStep && watches_->any())) {
     throw Error(StatusCode::kUnsupported,
                 "the workers of a training can change where they go from batch to batch together, "
-                "partitions and routes are not chosen by measurement, and the first one records");
+                "partitions and routes are not chosen by measurement, the first one records, and "
+                "what all go by is evaluated by all");
   }
   const auto began = SteadyClock::now();
   leaveEpoch(plan);
   throwIfError(job_.replaceEpoch(plan));
+  const bool stays = job_.epoch().takesPart();
   enterEpoch();
+  if (!stays) return;  // It was idle in between.
+  const auto took = SteadyClock::now() - began;
+  metrics_.epochReplaced(took);
   if (!records()) return;
-  const std::chrono::duration<double, std::milli> took = SteadyClock::now() - began;
   log::debug("step {}: epoch {} with {} workers began after {:.2f} ms", step_, epoch_.number(),
-             epoch_.workers(), took.count());
+             epoch_.workers(), std::chrono::duration<double, std::milli>(took).count());
 }
 
 // A worker that will not record any more closes its files before another one opens them.
@@ -79,14 +84,18 @@ void Session::enterEpoch() {
 
 // Worker 0 was in the epoch before: what it knows of the run becomes everybody's.
 void Session::shareProgress() {
-  std::vector<std::int64_t> known = {step_, first_, saved_, summary_.samples,
-                                     summary_.interrupted ? 1 : 0};
+  std::vector<std::int64_t> known = {
+      step_, first_, saved_, summary_.samples, summary_.interrupted ? 1 : 0, stopped_ ? 1 : 0};
   throwIfError(broadcast(workers_->group, known, 0));
   step_ = askedAt_ = known[0];
   first_ = known[1];
   saved_ = known[2];
   summary_.samples = known[3];
   summary_.interrupted = known[4] != 0;
+  stopped_ = known[5] != 0;
+  std::vector<double> watched = watches_->numbers();
+  throwIfError(broadcast(workers_->group, watched, 0));
+  watches_->setNumbers(watched);
 }
 
 // Workers that are idle when the training ends take part in its end, with the present ones first.

@@ -18,13 +18,13 @@ void appendTargets(std::vector<checkpoint::Target>& targets, std::span<const Par
 }  // namespace
 
 void saveState(checkpoint::Saver& saver, const checkpoint::Manifest& manifest,
-               const Replica& replica, const ExchangeState& state) {
+               const Replica& replica, const ExchangeState& state, bool best) {
   std::vector<checkpoint::TensorView> parameters;
   appendViews(parameters, replica.frozen());
   parameters.insert(parameters.end(), state.parameters.begin(), state.parameters.end());
   throwIfError(saver.start(
       manifest, {.parameters = parameters, .buffers = state.buffers, .optimizer = state.optimizer},
-      state.later));
+      state.later, best));
 }
 
 void restoreModel(Replica& replica, const checkpoint::Loaded& loaded) {
@@ -36,9 +36,11 @@ void restoreModel(Replica& replica, const checkpoint::Loaded& loaded) {
 }
 
 void broadcastModel(Group& group, Replica& replica) {
-  broadcastTensors(group, replica.parameters());
-  broadcastTensors(group, replica.frozen());
-  broadcastTensors(group, replica.buffers());
+  std::vector<Parameter> all = replica.parameters();
+  for (const auto* more : {&replica.frozen(), &replica.buffers()}) {
+    all.insert(all.end(), more->begin(), more->end());
+  }
+  broadcastTensors(group, all);
 }
 
 }  // namespace colla::train

@@ -9,8 +9,9 @@
 namespace colla::train {
 
 // Starts to save; training may go on when it returns. Throws colla::Error.
+// `best`: it becomes the run's best one.
 void saveState(checkpoint::Saver& saver, const checkpoint::Manifest& manifest,
-               const Replica& replica, const ExchangeState& state);
+               const Replica& replica, const ExchangeState& state, bool best = false);
 
 // Parameters and buffers become what was loaded. Throws colla::Error when the model does not fit.
 void restoreModel(Replica& replica, const checkpoint::Loaded& loaded);

@@ -64,15 +64,29 @@ torch::IValue toValue(const torch::Tensor& tensor) {
   }
 }
 
-std::vector<torch::Tensor> parametersOf(torch::optim::Optimizer& optimizer) {
-  std::vector<torch::Tensor> parameters;
+// Those that the optimizer was made with, by the names in `all`.
+NamedTensors parametersOf(torch::optim::Optimizer& optimizer, const NamedTensors& all) {
+  NamedTensors parameters;
   for (auto& group : optimizer.param_groups()) {
-    parameters.insert(parameters.end(), group.params().begin(), group.params().end());
+    for (const torch::Tensor& parameter : group.params()) {
+      const auto named = std::ranges::find_if(
+          all, [&](const auto& known) { return known.second.is_same(parameter); });
+      if (named == all.end()) {
+        throw Error(StatusCode::kInvalidArgument,
+                    "the optimizer has a parameter that the model does not train");
+      }
+      parameters.push_back(*named);
+    }
   }
   return parameters;
 }
 
 }  // namespace
+
+NamedTensors contiguous(NamedTensors tensors) {
+  for (auto& [name, tensor] : tensors) tensor = tensor.detach().contiguous();
+  return tensors;
+}
 
 std::vector<checkpoint::TensorView> viewsOf(const NamedTensors& tensors) {
   std::vector<checkpoint::TensorView> views;
@@ -93,11 +107,10 @@ NamedTensors tensorsOf(std::span<const checkpoint::TensorView> views) {
   return tensors;
 }
 
-NamedTensors readState(torch::optim::Optimizer& optimizer, std::span<const std::string> names) {
+NamedTensors readState(torch::optim::Optimizer& optimizer, const NamedTensors& all) {
   NamedTensors state;
-  const std::vector<torch::Tensor> parameters = parametersOf(optimizer);
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const auto found = optimizer.state().find(parameters[i].unsafeGetTensorImpl());
+  for (const auto& [parameter, tensor] : parametersOf(optimizer, all)) {
+    const auto found = optimizer.state().find(tensor.unsafeGetTensorImpl());
     if (found == optimizer.state().end()) continue;
     OutputArchive archive;
     found->second->serialize(archive);
@@ -106,28 +119,27 @@ NamedTensors readState(torch::optim::Optimizer& optimizer, std::span<const std::
       torch::IValue value;
       input.read(key, value);
       if (value.isNone()) continue;
-      const std::string name = names[i] + "/" + key;
+      const std::string name = parameter + "/" + key;
       state.emplace_back(name, toTensor(value, name));
     }
   }
   return state;
 }
 
-void writeState(torch::optim::Optimizer& optimizer, std::span<const std::string> names,
+void writeState(torch::optim::Optimizer& optimizer, const NamedTensors& all,
                 const NamedTensors& state) {
   OutputArchive archive;
   OutputArchive states(archive.compilation_unit());
-  const std::vector<torch::Tensor> parameters = parametersOf(optimizer);
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
+  for (const auto& [parameter, memory] : parametersOf(optimizer, all)) {
     OutputArchive one(archive.compilation_unit());
     bool any = false;
-    const std::string prefix = names[i] + "/";
+    const std::string prefix = parameter + "/";
     for (const auto& [name, tensor] : state) {
       if (!name.starts_with(prefix)) continue;
       one.write(name.substr(prefix.size()), toValue(tensor));
       any = true;
     }
-    const auto key = reinterpret_cast<std::size_t>(parameters[i].unsafeGetTensorImpl());
+    const auto key = reinterpret_cast<std::size_t>(memory.unsafeGetTensorImpl());
     if (any) states.write(std::to_string(key), one);
   }
   archive.write("pytorch_version", torch::IValue(kFormat));

@@ -22,6 +22,7 @@
 #include "train/main.h"
 #include "train/run_plan.h"
 #include "train/session.h"
+#include "train/user_code.h"
 
 namespace colla {
 namespace {
@@ -31,15 +32,8 @@ template <typename Body>
 auto caught(const Body& body) -> Result<decltype(body())> {
   try {
     return body();
-  } catch (const Error& error) {
-    return error.status();
-  } catch (const c10::Error& error) {
-    const std::string text = error.what_without_backtrace();
-    return {StatusCode::kInternal, "libtorch: " + text.substr(0, text.find('\n'))};
-  } catch (const std::bad_alloc&) {
-    return {StatusCode::kNoMemory, "no memory left"};
-  } catch (const std::exception& error) {
-    return {StatusCode::kInternal, error.what()};
+  } catch (...) {
+    return train::currentError();
   }
 }
 
@@ -141,6 +135,57 @@ Result<train::RunPlan> planFor(const Task& task, const TrainOptions& options,
   return plan;
 }
 
+Status addFlags(CLI::App& app, const std::vector<ProgramFlag>& flags) {
+  for (const ProgramFlag& flag : flags) {
+    try {
+      std::visit(
+          [&](auto* value) {
+            using Value = std::remove_pointer_t<decltype(value)>;
+            CLI::Option* option = nullptr;
+            if constexpr (std::is_same_v<Value, bool>) {
+              option = app.add_flag(flag.name, *value, flag.help);
+            } else {
+              option = app.add_option(flag.name, *value, flag.help);
+            }
+            option->group("Of this program");
+          },
+          flag.value);
+    } catch (const CLI::ConstructionError& error) {
+      return {StatusCode::kInvalidArgument,
+              fmt::format("the program's flag \"{}\" can't be added to Colla's own: {}", flag.name,
+                          error.what())};
+    }
+  }
+  return {};
+}
+
+// The whole of a program's main(). --help shows the task's own choices where `defaults` has them.
+int runMain(int argc, char** argv, const std::string& name, const std::vector<ProgramFlag>& own,
+            const Task* defaults, const std::function<Task()>& make) {
+  obeyInterrupt();
+  const Arguments arguments(argv + std::min(argc, 1), argv + argc);
+  const std::string program = argc > 0 ? argv[0] : name;
+  CLI::App app(fmt::format("Trains {}.", name), program);
+  bool evaluate = false;
+  app.add_flag("--eval", evaluate,
+               "train nothing: evaluate the checkpoint of --checkpoint-dir DIR[@STEP], the newest "
+               "by default, on the test part of the data; with --json as JSON")
+      ->group("What is kept and shown");
+  train::Flags flags(app);
+  if (defaults != nullptr) train::showDefaults(app, *defaults);
+  if (const Status status = addFlags(app, own); !status.ok()) {
+    return usageError(program, status.message());
+  }
+  if (const auto exitCode = parse(app, arguments)) return *exitCode;
+  auto task = caught(make);
+  if (!task.ok()) {
+    fmt::print(stderr, "{}: {}\n", program, task.status().message());
+    return 1;
+  }
+  return evaluate ? train::runEvaluation(program, *std::move(task), flags)
+                  : train::runProgram(program, *std::move(task), flags);
+}
+
 }  // namespace
 
 Trainer::Trainer(Task task) : task_(std::move(task)) {}
@@ -174,12 +219,12 @@ Result<Evaluation> Trainer::evaluate(const TrainOptions& options) {
 }
 
 int Trainer::main(int argc, char** argv) {
-  const Arguments arguments(argv + 1, argv + argc);
-  const std::string program = argc > 0 ? argv[0] : task_.name;
-  CLI::App app(fmt::format("Trains {}.", task_.name), program);
-  train::Flags flags(app);
-  if (const auto exitCode = parse(app, arguments)) return *exitCode;
-  return train::runProgram(program, task_, flags);
+  return runMain(argc, argv, task_.name, {}, &task_, [this] { return task_; });
+}
+
+int Trainer::main(int argc, char** argv, const std::vector<ProgramFlag>& flags,
+                  const std::function<Task()>& make) {
+  return runMain(argc, argv, "a model", flags, /*defaults=*/nullptr, make);
 }
 
 }  // namespace colla

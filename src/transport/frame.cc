@@ -49,6 +49,9 @@ const char* wrongSizes(const Frame& frame) {
         return "a part outside of its message";
       }
       return nullptr;
+    case FrameKind::kWhole:
+      if (frame.total <= kEagerLimit) return "a small message beside the stream";
+      return frame.length != 0 ? "the same bytes twice" : nullptr;
     case FrameKind::kRefuse:
       return frame.length != 0 ? "a refusal with data" : nullptr;
     case FrameKind::kAbort:

@@ -2,8 +2,9 @@
 //
 // A small message is one kData frame, sent at once. A large one moves when its receiver has a
 // place for it: the receiver says kReady when it posts the receive, then the sender sends kPart
-// frames, each with its place in the message, over all connections of the pair. A sender that
-// has no kReady yet says kAnnounce, so that a receiver which expects something else finds out.
+// frames, each with its place in the message, over all connections of the pair; or one kWhole frame
+// where the backend moves the bytes by itself (bodies.h). A sender that has no kReady yet says
+// kAnnounce, so that a receiver which expects something else finds out.
 // kRefuse tells the other side that a message did not fit what this side has called; kAbort that
 // a group is broken.
 //
@@ -28,14 +29,16 @@ enum class FrameKind : std::uint8_t {
   kPart = 4,
   kRefuse = 5,
   kAbort = 6,
+  kWhole = 7,
 };
 
 struct Frame {
   FrameKind kind = FrameKind::kData;
   std::uint32_t epoch = 0;
-  Envelope envelope;         // kAbort: only its group counts.
-  std::uint64_t total = 0;   // Bytes of the whole message, as this side knows it.
-  std::uint64_t offset = 0;  // kPart: where its bytes belong. kRefuse: `total` of what is refused.
+  Envelope envelope;        // kAbort: only its group counts.
+  std::uint64_t total = 0;  // Bytes of the whole message, as this side knows it.
+  // kPart: where its bytes belong. kRefuse: `total` of what is refused. kWhole: the body's number.
+  std::uint64_t offset = 0;
   std::uint32_t length = 0;  // Bytes that follow the header.
   bool receiving = false;    // kRefuse: the side that refuses receives the message.
 };

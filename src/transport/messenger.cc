@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/readable.h"
 #include "transport/ring_stream.h"
+#include "transport/spin.h"
 
 namespace colla::transport {
 namespace {
@@ -152,9 +154,16 @@ Status Messenger::wait(std::span<Request* const> requests, Deadline deadline) {
 
 bool Messenger::waitAny(std::span<Request* const> requests, Deadline deadline) {
   if (anyDone(requests)) return true;
+  const TimePoint since = std::chrono::steady_clock::now();
   const Turn turn(*this);
-  progress(requests, anyDone, deadline);
-  return anyDone(requests);
+  int waitedFor = progress(requests, anyDone, deadline);
+  const auto came = std::ranges::find_if(requests, &Request::done);
+  // A background thread waits for whatever comes next: nobody is held up by that.
+  if (waitedFor != Status::kNoPeer && !BackgroundThread::isThis()) {
+    if (came != requests.end()) waitedFor = (*came)->peer();
+    links_[static_cast<std::size_t>(waitedFor)]->waited(std::chrono::steady_clock::now() - since);
+  }
+  return came != requests.end();
 }
 
 int Messenger::progress(std::span<Request* const> requests, Enough enough, Deadline deadline) {
@@ -363,8 +372,8 @@ Status Messenger::timeout(std::span<Request* const> requests, TimePoint since) c
   for (const int peer : peers) {
     list += (list.empty() ? "" : ", ") + names_[static_cast<std::size_t>(peer)];
   }
-  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - since;
-  return {StatusCode::kTimeout, fmt::format("waited {:.1f} s for {}", waited.count(), list),
+  const auto waited = std::chrono::steady_clock::now() - since;
+  return {StatusCode::kTimeout, fmt::format("{} did not answer for {}", list, inSeconds(waited)),
           peers.front()};
 }
 

@@ -96,6 +96,7 @@ void PeerLink::recv(Request& request) {
 }
 
 void PeerLink::end(Request& request, Status status) {
+  withdrawBody(request);
   if (request.list_ == &receives_ && request.size_ > kEagerLimit && connected()) {
     for (Connection& c : connections_) {
       if (c.filling != &request) continue;
@@ -150,6 +151,7 @@ void PeerLink::fail(Status status) {
   // Its last words may have been why a group is broken: there, that counts.
   for (const LinkContext::Abort& abort : context_.aborts) breakGroup(abort.group, abort.why);
   lost_ = std::move(status);
+  while (!moving_.empty()) withdrawBody(*moving_.back().request);
   for (Connection& c : connections_) context_.closed.push_back(std::move(c.stream));
   connections_.clear();
   forEachRequest([&](Request& r) { finish(r, lost_); });
@@ -188,6 +190,7 @@ bool PeerLink::pump() {
 // may arrive after the end of the first: it is lost once all have ended, those included that have
 // not been taken yet.
 Status PeerLink::exchange(bool& progress) {
+  progress |= endBodies();
   const bool wasHeld = std::exchange(held_, false);
   for (Connection& c : connections_) {
     if (c.ended) continue;
@@ -271,6 +274,10 @@ bool PeerLink::fillBatch(std::size_t index) {
     r.begun_ = true;
     batched_.pushBack(r);
   }
+  if (Bodies* const b = bodies(); b != nullptr && b->able()) {
+    startBodies(*b, c);
+    return !c.writer.empty();
+  }
   for (Request* r = parting_.first(); r != nullptr; r = RequestList::next(*r)) {
     if (r->assigned_ == r->size_ || (r->assigned_ == 0 && index != 0)) continue;
     Frame frame = frameOf(FrameKind::kPart, *r);
@@ -285,6 +292,45 @@ bool PeerLink::fillBatch(std::size_t index) {
     break;
   }
   return !c.writer.empty();
+}
+
+Bodies* PeerLink::bodies() { return connected() ? connections_.front().stream->bodies() : nullptr; }
+
+// The frame goes behind the announcement: who has it knows of both.
+void PeerLink::startBodies(Bodies& bodies, Connection& connection) {
+  for (Request* r = parting_.first(); r != nullptr && bodies.room(); r = RequestList::next(*r)) {
+    if (r->assigned_ == r->size_) continue;
+    Frame frame = frameOf(FrameKind::kWhole, *r);
+    frame.offset = bodies.send({r->data_, r->size_});
+    connection.writer.add(frame, {});
+    r->assigned_ = r->size_;
+    r->begun_ = true;
+    moving_.push_back({{frame.offset, /*sent=*/true}, r});
+  }
+}
+
+bool PeerLink::endBodies() {
+  Bodies* const b = moving_.empty() ? nullptr : bodies();
+  if (b == nullptr) return false;
+  ended_.clear();
+  b->poll(ended_);
+  for (const Bodies::Id& id : ended_) {
+    const auto it = std::ranges::find(moving_, id, &Moving::id);
+    if (it == moving_.end()) continue;
+    Request& request = *it->request;
+    moving_.erase(it);
+    finish(request, {});
+  }
+  return !ended_.empty();
+}
+
+void PeerLink::withdrawBody(Request& request) {
+  const auto it = std::ranges::find(moving_, &request, &Moving::request);
+  if (it == moving_.end()) return;
+  const Bodies::Id id = it->id;
+  moving_.erase(it);
+  if (Bodies* const b = bodies()) b->withdraw(id);
+  if (!id.sent) cameTooLate(request.envelope_);
 }
 
 void PeerLink::control(FrameKind kind, const Envelope& envelope, std::uint64_t total) {

@@ -20,6 +20,7 @@
 
 #include "base/deadline.h"
 #include "colla/status.h"
+#include "transport/bodies.h"
 #include "transport/frame_stream.h"
 #include "transport/request_list.h"
 #include "transport/traffic.h"
@@ -72,7 +73,7 @@ class PeerLink {
   bool ending() const { return !ending_.ok(); }
   // What the peer says next is of interest now.
   bool wantsRead(std::size_t connection) const {
-    return connections_[connection].reader.inBody() || !full();
+    return connections_[connection].reader.inBody() || !full() || !moving_.empty();
   }
   // Reading had stopped and can go on, with frames that were read ahead: no stream tells of them.
   bool canGoOn() const { return held_ && !full(); }
@@ -137,8 +138,15 @@ class PeerLink {
     std::uint64_t missing;
   };
 
+  // A request whose bytes move beside the stream.
+  struct Moving {
+    Bodies::Id id;
+    Request* request;
+  };
+
   // Some of it, or all, was dropped after its receive had been withdrawn.
   bool cameLate(const Envelope& envelope);
+  void cameTooLate(const Envelope& envelope);
 
   // Incoming frames (peer_link_incoming.cc).
   Status readFrom(Connection& connection, bool& progress);
@@ -146,6 +154,8 @@ class PeerLink {
   Status onBody(Connection& connection);
   Status onData(Connection& connection, const Frame& frame);
   Status onPart(Connection& connection, const Frame& frame);
+  // The bytes of a kPart or kWhole frame go into `target`, or nowhere.
+  Status takeBytes(Connection& connection, const Frame& frame, Request* target);
   Status onAnnounce(const Frame& frame);
   Status onReady(const Frame& frame);
   void onRefuse(const Frame& frame);
@@ -170,6 +180,11 @@ class PeerLink {
   Status writeTo(std::size_t index, bool& progress);
   bool fillBatch(std::size_t index);
   Status exchange(bool& progress);
+  // Bodies beside the stream.
+  Bodies* bodies();
+  void startBodies(Bodies& bodies, Connection& connection);
+  bool endBodies();
+  void withdrawBody(Request& request);
   void endConnection(Connection& connection, const Status& why);
   void control(FrameKind kind, const Envelope& envelope, std::uint64_t total);
   Frame frameOf(FrameKind kind, const Request& request) const;
@@ -195,6 +210,9 @@ class PeerLink {
   Status ending_;  // Why the first connection ended, while others have not,
   Deadline endingUntil_ = Deadline::never();  // and how long that may last.
   std::vector<Connection> connections_;       // Small messages and control frames use the first.
+
+  std::vector<Moving> moving_;
+  std::vector<Bodies::Id> ended_;
 
   RequestList receives_;   // Nothing has come, or (when large) parts of it.
   RequestList filling_;    // Small, and its bytes are on their way into place.

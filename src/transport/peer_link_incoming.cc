@@ -56,6 +56,7 @@ Status PeerLink::onHeader(Connection& connection) {
     case FrameKind::kReady:
       return broken ? Status() : onReady(frame);
     case FrameKind::kPart:
+    case FrameKind::kWhole:
       return onPart(connection, frame);
     case FrameKind::kRefuse:
       if (!broken) onRefuse(frame);
@@ -83,18 +84,18 @@ Status PeerLink::onData(Connection& connection, const Frame& frame) {
 }
 
 Status PeerLink::onPart(Connection& connection, const Frame& frame) {
+  const std::uint64_t size = frame.kind == FrameKind::kWhole ? frame.total : frame.length;
   const auto gone = std::ranges::find_if(withdrawn_, [&](const Withdrawn& w) {
     return sameMessage(w.envelope, frame.envelope) && w.total == frame.total &&
            w.envelope.call == frame.envelope.call;
   });
   if (gone != withdrawn_.end()) {
-    connection.reader.skip();
-    if (frame.length > gone->missing) return {StatusCode::kRefused, "it sent a part twice"};
-    gone->missing -= frame.length;
+    COLLA_TRY(takeBytes(connection, frame, nullptr));
+    if (size > gone->missing) return {StatusCode::kRefused, "it sent a part twice"};
+    gone->missing -= size;
     if (gone->missing > 0) return {};
     withdrawn_.erase(gone);
-    late_.push_back(frame.envelope);
-    if (late_.size() > kLateMessages) late_.pop_front();
+    cameTooLate(frame.envelope);
     const auto announcement = std::ranges::find_if(
         unexpected_, [&](const Message& m) { return sameMessage(m.envelope, frame.envelope); });
     if (announcement != unexpected_.end()) drop(announcement);
@@ -105,12 +106,36 @@ Status PeerLink::onPart(Connection& connection, const Frame& frame) {
   if (r == nullptr || r->size_ != frame.total || r->envelope_.call != frame.envelope.call) {
     return {StatusCode::kRefused, "it sent a part of a message that nobody is ready for"};
   }
-  if (frame.length > r->size_ - r->assigned_) return {StatusCode::kRefused, "it sent a part twice"};
-  r->assigned_ += frame.length;
+  if (size > r->size_ - r->assigned_) return {StatusCode::kRefused, "it sent a part twice"};
+  r->assigned_ += size;
   r->begun_ = true;
-  connection.filling = r;
-  connection.reader.into(r->data_ + frame.offset);
+  return takeBytes(connection, frame, r);
+}
+
+Status PeerLink::takeBytes(Connection& connection, const Frame& frame, Request* target) {
+  if (frame.kind == FrameKind::kPart) {
+    connection.filling = target;
+    if (target == nullptr) {
+      connection.reader.skip();
+    } else {
+      connection.reader.into(target->data_ + frame.offset);
+    }
+    return {};
+  }
+  Bodies* const b = bodies();
+  if (b == nullptr) return {StatusCode::kRefused, "it sent a message beside a stream that can't"};
+  if (target == nullptr) {
+    b->refuse(frame.offset);
+  } else {
+    moving_.push_back({{frame.offset, /*sent=*/false}, target});
+    b->receive(frame.offset, {target->data_, target->size_});
+  }
   return {};
+}
+
+void PeerLink::cameTooLate(const Envelope& envelope) {
+  late_.push_back(envelope);
+  if (late_.size() > kLateMessages) late_.pop_front();
 }
 
 Status PeerLink::onAnnounce(const Frame& frame) {

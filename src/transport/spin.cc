@@ -12,5 +12,6 @@ std::chrono::nanoseconds Spin::here() const { return inBackground ? background :
 
 BackgroundThread::BackgroundThread() { inBackground = true; }
 BackgroundThread::~BackgroundThread() { inBackground = false; }
+bool BackgroundThread::isThis() { return inBackground; }
 
 }  // namespace colla::transport

@@ -23,6 +23,9 @@ class BackgroundThread {
   ~BackgroundThread();
   BackgroundThread(const BackgroundThread&) = delete;
   BackgroundThread& operator=(const BackgroundThread&) = delete;
+
+  // Whether the thread that asks is one.
+  static bool isThis();
 };
 
 }  // namespace colla::transport

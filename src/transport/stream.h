@@ -11,6 +11,8 @@
 
 namespace colla::transport {
 
+class Bodies;
+
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -24,6 +26,9 @@ class Stream {
   // Whether the other side's machine may not have all that was written: closing now could lose the
   // rest.
   virtual bool inFlight() const { return false; }
+
+  // What moves large messages beside this stream; null where they go through it in parts.
+  virtual Bodies* bodies() { return nullptr; }
 
   // What to poll for news; -1 where there is nothing to poll (memory of this host).
   virtual int fd() const { return -1; }

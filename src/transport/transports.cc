@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "transport/shm/transport.h"
 #include "transport/tcp/transport.h"
+#include "transport/ucx/transport.h"
 
 namespace colla::transport {
 namespace {
@@ -36,6 +37,8 @@ constexpr std::array kTransports = {
                  .reach = Reach::kThreads,
                  .encrypted = false,
                  .sharedMemory = true,
+                 .usable = nullptr,
+                 .preferred = nullptr,
                  .listen = nullptr,
                  .connect = nullptr},
     TransportRow{.name = "shm",
@@ -43,6 +46,8 @@ constexpr std::array kTransports = {
                  .reach = Reach::kHost,
                  .encrypted = false,
                  .sharedMemory = true,
+                 .usable = nullptr,
+                 .preferred = nullptr,
                  .listen = listenShm,
                  .connect = shm::connect},
     TransportRow{.name = "tcp",
@@ -50,6 +55,8 @@ constexpr std::array kTransports = {
                  .reach = Reach::kHosts,
                  .encrypted = true,
                  .sharedMemory = false,
+                 .usable = nullptr,
+                 .preferred = nullptr,
                  .listen = listenTcp<Security::kTls>,
                  .connect = connectTcp<Security::kTls>},
     TransportRow{.name = "tcp-plain",
@@ -57,8 +64,19 @@ constexpr std::array kTransports = {
                  .reach = Reach::kHosts,
                  .encrypted = false,
                  .sharedMemory = false,
+                 .usable = nullptr,
+                 .preferred = nullptr,
                  .listen = listenTcp<Security::kPlain>,
                  .connect = connectTcp<Security::kPlain>},
+    TransportRow{.name = "ucx",
+                 .help = "UCX, for RDMA, without encryption",
+                 .reach = Reach::kHosts,
+                 .encrypted = false,
+                 .sharedMemory = false,
+                 .usable = ucx::usable,
+                 .preferred = ucx::preferred,
+                 .listen = ucx::listen,
+                 .connect = ucx::connect},
 };
 
 }  // namespace
@@ -76,6 +94,16 @@ const TransportRow& automaticTransport(Reach reach) {
   return *row;
 }
 
+std::vector<const TransportRow*> preferredTransports() {
+  std::vector<const TransportRow*> rows;
+  for (const TransportRow& row : kTransports) {
+    if (row.reach == Reach::kHosts && row.preferred != nullptr && row.preferred()) {
+      rows.push_back(&row);
+    }
+  }
+  return rows;
+}
+
 std::string transportChoices() {
   std::string choices = "auto";
   for (const TransportRow& row : kTransports) {
@@ -86,7 +114,7 @@ std::string transportChoices() {
 
 std::string transportHelp() {
   std::string help =
-      fmt::format("auto ({} inside a host, {} between hosts)",
+      fmt::format("auto ({} inside a host; between hosts ucx where all have RDMA, otherwise {})",
                   automaticTransport(Reach::kHost).name, automaticTransport(Reach::kHosts).name);
   for (const TransportRow& row : kTransports) {
     if (row.betweenProcesses()) help += fmt::format(", {} ({})", row.name, row.help);

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "colla/status.h"
 #include "transport/net/listener.h"
@@ -30,6 +31,12 @@ struct TransportRow {
   bool encrypted;     // Nobody on the way can read the bytes.
   bool sharedMemory;  // Transport::sharedMemory() is not null.
 
+  // Whether this machine can use it, or what it lacks; null: every machine can.
+  Status (*usable)();
+  // "auto" takes it instead of the first one of its reach where all hosts have what it is for, and
+  // connects it with that one's listener; null: never.
+  bool (*preferred)();
+
   // A process listens first, so that it can tell the others its address, and connects once it
   // knows theirs. Only transports that reach hosts read `address` ("10.0.0.1:0" picks a port).
   // Both are null for kThreads: threads meet in a Hub (inproc/transport.h).
@@ -42,13 +49,16 @@ struct TransportRow {
   bool betweenProcesses() const { return reach != Reach::kThreads; }
 };
 
-// All there are. Among those of one reach the first is the one that "auto" means.
+// All there are. Among those of one reach the first is the one that "auto" means, unless all hosts
+// prefer a different one.
 std::span<const TransportRow> transports();
 
 // Null if there is none of that name.
 const TransportRow* findTransport(std::string_view name);
 // The transport that "auto" means for processes of one host (kHost) or of several (kHosts).
 const TransportRow& automaticTransport(Reach reach);
+// Those between hosts that this machine prefers to that one, best first.
+std::vector<const TransportRow*> preferredTransports();
 
 // What the setting `transport` takes: "auto" and the names of those between processes.
 std::string transportChoices();

@@ -3,15 +3,13 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
+
+#include "support/command.h"
+#include "support/scratch.h"
 
 namespace colla::bench {
 
@@ -19,36 +17,33 @@ class BenchCommand : public ::testing::Test {
  protected:
   explicit BenchCommand(std::string part) : part_(std::move(part)) {}
 
-  void SetUp() override {
-    directory_ = ::testing::TempDir() + part_ + "_command_test_" + std::to_string(getpid());
-    std::filesystem::create_directories(temporary());
-  }
-  void TearDown() override {
-    EXPECT_TRUE(std::filesystem::is_empty(temporary()));
-    std::filesystem::remove_all(directory_);
-  }
+  void SetUp() override { std::filesystem::create_directories(temporary()); }
+  void TearDown() override { EXPECT_TRUE(std::filesystem::is_empty(temporary())); }
 
   // The exit code.
   int bench(const std::string& arguments, const std::string& environment = "") {
-    const std::string command = "cd '" + directory_ + "' && TMPDIR='" + temporary() + "' " +
-                                environment + " '" COLLA_BINARY "' bench " + part_ + " " +
-                                arguments + " >out.txt 2>err.txt";
-    const int status = std::system(command.c_str());
-    out_ = text("out.txt");
-    error_ = text("err.txt");
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    const auto ended = cli::runColla(directory_, "bench " + part_ + " " + arguments, COLLA_BINARY,
+                                     "TMPDIR='" + temporary() + "' " + environment);
+    out_ = ended.out;
+    error_ = ended.error;
+    return ended.exitCode;
   }
   std::string temporary() const { return directory_ + "/tmp"; }
-  std::string text(const std::string& name) const {
-    std::ifstream in(directory_ + "/" + name);
-    std::stringstream all;
-    all << in.rdbuf();
-    return all.str();
+  // The records of a run that ends well. `quick` makes it a short one.
+  nlohmann::json measure(const std::string& arguments,
+                         const std::string& quick = "--rounds 1 --seconds 0.01 ") {
+    EXPECT_EQ(bench("--json out.json " + quick + arguments), 0) << error_;
+    const auto list = json();
+    EXPECT_TRUE(list.is_array()) << error_;
+    return list;
   }
   // What `--json out.json` has written.
-  nlohmann::json json() const { return nlohmann::json::parse(text("out.json"), nullptr, false); }
+  nlohmann::json json() const {
+    return nlohmann::json::parse(readText(scratch_.at("out.json")), nullptr, false);
+  }
 
-  std::string directory_;
+  const Scratch scratch_;
+  const std::string& directory_ = scratch_.path();
   std::string out_;
   std::string error_;
 

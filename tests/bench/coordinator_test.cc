@@ -11,10 +11,13 @@
 #include <sstream>
 #include <thread>
 
+#include "support/eventually.h"
+
 namespace colla::bench {
 namespace {
 
 using namespace std::chrono_literals;
+using test::eventually;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -22,17 +25,6 @@ using ::testing::HasSubstr;
 Deadline soon() { return Deadline::after(20s); }
 
 std::string messageOf(const Status& status) { return std::string(status.message()); }
-
-// Waits for `condition`; whether it came true.
-template <typename Condition>
-bool eventually(Condition condition) {
-  const Deadline deadline = soon();
-  while (!condition()) {
-    if (deadline.expired()) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
 
 // Until init has waited for it, an orphan is a zombie, which has no program any more.
 bool isGone(pid_t pid) {

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "bench/systems.h"
+#include "support/scratch.h"
 
 namespace colla::bench {
 namespace {
@@ -20,10 +21,7 @@ using ::testing::IsEmpty;
 
 class EnvironmentsTest : public ::testing::Test {
  protected:
-  EnvironmentsTest()
-      : directory_(::testing::TempDir() + "environments_test_" + std::to_string(getpid())),
-        coordinator_(*Coordinator::create()) {
-    fs::create_directories(directory_);
+  EnvironmentsTest() : coordinator_(*Coordinator::create()) {
     setenv("XDG_CACHE_HOME", (directory_ + "/cache").c_str(), 1);
     setenv("COLLA_PEER_PYTHON", (directory_ + "/python").c_str(), 1);
   }
@@ -31,7 +29,6 @@ class EnvironmentsTest : public ::testing::Test {
     for (const char* name : {"XDG_CACHE_HOME", "COLLA_PEER_PYTHON", "COLLA_TORCH_PYTHON"}) {
       unsetenv(name);
     }
-    fs::remove_all(directory_);
   }
 
   // `python -m venv DIR` makes an environment in which pip does what `pip` says.
@@ -50,7 +47,8 @@ class EnvironmentsTest : public ::testing::Test {
   }
   std::string cache() const { return directory_ + "/cache/colla/bench"; }
 
-  const std::string directory_;
+  const Scratch scratch_;
+  const std::string& directory_ = scratch_.path();
   const std::unique_ptr<Coordinator> coordinator_;
   std::vector<std::string> told_;
 };

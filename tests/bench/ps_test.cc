@@ -20,16 +20,13 @@ class PsTest : public colla::bench::BenchCommand {
   PsTest() : BenchCommand("ps") {}
 };
 
-constexpr auto kQuick = "--samples 400 --rounds 1 --seconds 0.01 --json out.json ";
-
 // Several models and batches: servers serve one training after another.
 TEST_F(PsTest, TrainsWithAndWithoutServers) {
-  ASSERT_EQ(
-      bench(std::string(kQuick) + "--parts train --peers none --models lr,mlp --batch 20,100"), 0)
-      << error_;
+  const auto list =
+      measure("--samples 400 --parts train --peers none --models lr,mlp --batch 20,100");
   std::map<std::string, int> systems;
   std::map<std::string, double> losses;  // Of allreduce.
-  for (const auto& one : json()) {
+  for (const auto& one : list) {
     const std::string system = one["system"];
     const std::string point = one["model"].get<std::string>() + one["batch"].dump();
     ++systems[system];
@@ -51,11 +48,7 @@ TEST_F(PsTest, TrainsWithAndWithoutServers) {
 // Agents check every parameter: a wrong sum would be an error.
 TEST_F(PsTest, PushesThroughOneServer) {
   // Three blocks, the last of them short.
-  ASSERT_EQ(bench("--rounds 1 --seconds 0.01 --json out.json --parts push --workers 1,3 "
-                  "--bytes 2101248"),
-            0)
-      << error_;
-  const auto list = json();
+  const auto list = measure("--parts push --workers 1,3 --bytes 2101248");
   ASSERT_GE(list.size(), 3U);
   EXPECT_EQ(list.front()["system"], "memory-1");
   for (const auto& one : list) {
@@ -72,19 +65,17 @@ TEST_F(PsTest, PushesThroughOneServer) {
 }
 
 TEST_F(PsTest, BothPartsInOneReport) {
-  ASSERT_EQ(bench(std::string(kQuick) + "--peers none --models softmax --batch 100 --workers 2 "
-                                        "--bytes 1M"),
-            0)
-      << error_;
+  measure("--samples 400 --peers none --models softmax --batch 100 --workers 2 --bytes 1M");
   EXPECT_THAT(out_,
               AllOf(HasSubstr("colla-ps-sync"), HasSubstr("colla-push-2"), HasSubstr("of memory")));
 }
 
 // Only where an earlier run has installed them: tests install nothing.
 TEST_F(PsTest, PeersTrainTheSame) {
-  ASSERT_EQ(bench(std::string(kQuick) + "--parts train --models lr,mlp --batch 100"), 0) << error_;
   std::map<std::string, int> systems;
-  for (const auto& one : json()) ++systems[one["system"].get<std::string>()];
+  for (const auto& one : measure("--samples 400 --parts train --models lr,mlp --batch 100")) {
+    ++systems[one["system"].get<std::string>()];
+  }
   int there = 0;
   for (const std::string peer : {"mxnet", "tf"}) {
     const bool leftOut = error_.find(peer + " is left out") != std::string::npos;
@@ -95,9 +86,10 @@ TEST_F(PsTest, PeersTrainTheSame) {
 }
 
 TEST_F(PsTest, MissingPeersAreLeftOutWithALine) {
-  ASSERT_EQ(bench(std::string(kQuick) + "--parts train --models softmax --batch 100",
-                  "XDG_CACHE_HOME='" + directory_ + "/nothing'"),
-            0)
+  ASSERT_EQ(
+      bench("--samples 400 --rounds 1 --seconds 0.01 --parts train --models softmax --batch 100",
+            "XDG_CACHE_HOME='" + directory_ + "/nothing'"),
+      0)
       << error_;
   EXPECT_THAT(error_, AllOf(HasSubstr("mxnet is left out"), HasSubstr("--peers mxnet installs it"),
                             HasSubstr("tf is left out")));

@@ -24,18 +24,10 @@ using ::testing::StartsWith;
 class TrainTest : public colla::bench::BenchCommand {
  protected:
   TrainTest() : BenchCommand("train") {}
-
-  // A quick run; its records.
-  nlohmann::json measure(const std::string& arguments) {
-    EXPECT_EQ(bench("--samples 400 --rounds 1 --seconds 0.01 --json out.json " + arguments), 0)
-        << error_;
-    return json();
-  }
 };
 
 TEST_F(TrainTest, MeasuresEverySystemAtEveryPoint) {
-  const auto list = measure("--models softmax,lr --batch 20,100");
-  ASSERT_TRUE(list.is_array());
+  const auto list = measure("--samples 400 --models softmax,lr --batch 20,100");
   std::map<std::string, int> systems;
   std::map<std::string, std::set<double>> points;
   for (const auto& one : list) {
@@ -72,12 +64,7 @@ TEST_F(TrainTest, MeasuresEverySystemAtEveryPoint) {
 // Both variants, with PyTorch as the judge of the losses, which noise blurs in smaller batches.
 TEST_F(TrainTest, DeepFam) {
   for (const std::string model : {"deepfam", "deepfam-none"}) {
-    ASSERT_EQ(bench("--models " + model +
-                    " --samples 16 --batch 16 --rounds 1 --seconds 0.01 --json out.json"),
-              0)
-        << error_;
-    const auto list = json();
-    ASSERT_TRUE(list.is_array());
+    const auto list = measure("--samples 16 --batch 16 --models " + model);
     EXPECT_GE(list.size(), 3U);
     for (const auto& one : list) EXPECT_EQ(one["model"], model);
   }
@@ -87,12 +74,7 @@ TEST_F(TrainTest, DeepFam) {
 // well has compared the losses.
 TEST_F(TrainTest, ImagesAndWords) {
   for (const std::string model : {"resnet50v2", "inceptionv3", "lm"}) {
-    ASSERT_EQ(bench("--models " + model +
-                    " --samples 8 --batch-per-worker 4 --rounds 1 --seconds 0.01 --json out.json"),
-              0)
-        << error_;
-    const auto list = json();
-    ASSERT_TRUE(list.is_array());
+    const auto list = measure("--samples 8 --batch-per-worker 4 --models " + model);
     EXPECT_GE(list.size(), 3U);
     for (const auto& one : list) {
       EXPECT_EQ(one["model"], model);
@@ -105,9 +87,26 @@ TEST_F(TrainTest, ImagesAndWords) {
   }
 }
 
+TEST_F(TrainTest, EpochsTakeTheTimeOfEveryChange) {
+  const auto list = measure("--parts epochs", "--rounds 1 ");
+  ASSERT_EQ(list.size(), 3U);
+  for (const auto& one : list) {
+    EXPECT_EQ(one["part"], "epochs");
+    EXPECT_EQ(one["workers"], 4);
+    EXPECT_GT(one["low_seconds"], 0.0) << one;
+    EXPECT_LE(one["low_seconds"], one["seconds"]) << one;
+    EXPECT_LE(one["seconds"], one["high_seconds"]) << one;
+    EXPECT_LE(one["high_seconds"], one["most_seconds"]) << one;
+    EXPECT_GT(one["changes"], 1);
+    EXPECT_THAT(out_, HasSubstr(one["system"].get<std::string>() + " "));
+  }
+  EXPECT_EQ(list[2]["servers"], 2);
+}
+
 TEST_F(TrainTest, WrongCommandLinesAreUsageErrors) {
-  for (const char* arguments : {"--models mlp,resnet", "--batch 0", "--batch 700",
-                                "--samples 150 --batch 100", "--peers gloo", "extra"}) {
+  for (const char* arguments :
+       {"--models mlp,resnet", "--batch 0", "--batch 700", "--samples 150 --batch 100",
+        "--peers gloo", "--parts push", "extra"}) {
     EXPECT_EQ(bench(arguments), 2) << arguments;
     EXPECT_THAT(out_, IsEmpty());
   }

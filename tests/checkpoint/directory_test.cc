@@ -79,6 +79,34 @@ TEST_F(DirectoryTest, PruneKeepsTheNewestOfThisRun) {
               ElementsAre(".lock", "step-00000003", "step-00000004", "step-00000009"));
 }
 
+TEST_F(DirectoryTest, TheBestOneIsMarkedAndStays) {
+  Directory directory(path("run/checkpoints"));
+  for (const std::int64_t step : {1, 2, 3, 4}) save(directory, step);
+  EXPECT_EQ(directory.best().status().code(), StatusCode::kNotFound);
+  EXPECT_THAT(
+      std::string(Source::open(path("run@best")).status().message()),
+      HasSubstr("no checkpoint in " + path("run/checkpoints") + " is marked as the best one"));
+  ASSERT_TRUE(directory.markBest(4).ok());
+  ASSERT_TRUE(directory.markBest(2).ok());
+  EXPECT_EQ(*directory.best(), 2);
+  ASSERT_TRUE(directory.prune(1, 4).ok());
+  EXPECT_THAT(stepsIn(directory), ElementsAre(2, 4));
+  for (const char* name : {"run@best", "run/checkpoints@best", "run/checkpoints/best"}) {
+    const auto source = Source::open(path(name));
+    ASSERT_TRUE(source.ok()) << source.status();
+    EXPECT_EQ(source->checkpoint()->manifest().step, 2) << name;
+  }
+  // A newer one takes its place, and counts as one of the newest.
+  ASSERT_TRUE(directory.markBest(4).ok());
+  ASSERT_TRUE(directory.prune(1, 4).ok());
+  EXPECT_THAT(stepsIn(directory), ElementsAre(4));
+  // Set aside it is the best of this run no more.
+  ASSERT_TRUE(directory.setAside(1).ok());
+  EXPECT_FALSE(directory.best().ok());
+  ASSERT_TRUE(directory.markBest(std::nullopt).ok());
+  EXPECT_THAT(namesIn(path("run/checkpoints")), ElementsAre(".lock", "set-aside-1"));
+}
+
 // What a run that goes on from an earlier step leaves behind can still be had, by its own name.
 TEST_F(DirectoryTest, LaterStepsAreSetAside) {
   Directory directory(path("c"));

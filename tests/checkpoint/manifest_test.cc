@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/crc32c.h"
+#include "support/error_of.h"
 
 namespace colla::checkpoint {
 namespace {
@@ -40,10 +41,7 @@ Manifest example() {
   return manifest;
 }
 
-std::string reasonFor(const std::string& text) {
-  const auto manifest = parseManifest(text);
-  return manifest.ok() ? "accepted" : std::string(manifest.status().message());
-}
+std::string reasonFor(const std::string& text) { return test::errorOf(parseManifest(text)); }
 
 TEST(Manifest, SurvivesTheFile) {
   const Manifest manifest = example();
@@ -117,7 +115,7 @@ TEST(Manifest, FilesStayInTheDirectory) {
 TEST(Manifest, TextThatIsNotUtf8DoesNotLoseACheckpoint) {
   Manifest manifest = example();
   manifest.extra["bad"] = "\xff";
-  EXPECT_EQ(reasonFor(encodeManifest(manifest)), "accepted");
+  EXPECT_EQ(reasonFor(encodeManifest(manifest)), "fine");
 }
 
 TEST(Manifest, DifferencesNameBothValuesAndWhatDecidesBitsFirst) {

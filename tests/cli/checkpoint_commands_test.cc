@@ -4,8 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "support/checkpoints.h"
-#include "support/command.h"
+#include "support/colla_test.h"
 
 namespace colla::cli {
 namespace {
@@ -17,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-class CheckpointCommandsTest : public CheckpointTest {
+class CheckpointCommandsTest : public CollaTest {
  protected:
   void SetUp() override {
     CheckpointTest::SetUp();
@@ -30,8 +29,6 @@ class CheckpointCommandsTest : public CheckpointTest {
     const auto saved = directory.save(example.manifest, example.contents());
     ASSERT_TRUE(saved.ok()) << saved.status();
   }
-  // In the test's directory.
-  Outcome colla(const std::string& arguments) const { return runColla(scratch_.path(), arguments); }
 };
 
 TEST_F(CheckpointCommandsTest, EqualCheckpoints) {
@@ -43,7 +40,7 @@ TEST_F(CheckpointCommandsTest, EqualCheckpoints) {
 }
 
 TEST_F(CheckpointCommandsTest, DifferentCheckpoints) {
-  const Outcome outcome = colla("compare a b --out result.json");
+  const Outcome outcome = colla("compare a b --json result.json");
   EXPECT_EQ(outcome.exitCode, 1);
   EXPECT_THAT(outcome.out,
               AllOf(StartsWith("step: 6 in A, 5 in B\n"), HasSubstr("[1, 2]"),
@@ -70,9 +67,9 @@ TEST_F(CheckpointCommandsTest, ErrorsAreOneLineAndExitWithTwo) {
            {"compare a a --tolerance -1", "--tolerance"},
            {"compare a a --tolerance nan", "--tolerance"},
            {"compare a a --tolerance", "--tolerance"},
-           {"compare a a --out gone/file", "cannot write gone/file"},
-           {"compare a a --out /dev/full", "cannot write /dev/full"},
-           {"inspect", "A is required"},
+           {"compare a a --json gone/file", "cannot write gone/file"},
+           {"compare a a --json /dev/full", "cannot write /dev/full"},
+           {"inspect", "colla inspect: CHECKPOINT is required"},
        }) {
     const Outcome outcome = colla(arguments);
     EXPECT_EQ(outcome.exitCode, 2) << arguments;
@@ -91,6 +88,12 @@ TEST_F(CheckpointCommandsTest, Inspect) {
   const auto json = nlohmann::json::parse(colla("inspect a@5 --json").out, nullptr, false);
   EXPECT_EQ(json["manifest"]["step"], 5);
   EXPECT_EQ(colla("inspect a/checkpoints/step-00000005/model.safetensors").exitCode, 0);
+  // A checkpoint has the same names as in the other commands, and --json may name a file.
+  for (const char* const way : {"--checkpoint-dir a@5", "--run-dir=a@5", "--checkpoint a@5"}) {
+    EXPECT_EQ(colla(std::string("inspect --json in.json ") + way).exitCode, 0) << way;
+    std::ifstream file(path("in.json"));
+    EXPECT_EQ(nlohmann::json::parse(file, nullptr, false), json) << way;
+  }
 }
 
 TEST_F(CheckpointCommandsTest, InspectSaysWhatIsWrongAndOffersWhatIsWhole) {

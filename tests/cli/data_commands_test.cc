@@ -11,8 +11,7 @@
 #include "data/pictures.h"
 #include "data/record/example.h"
 #include "data/record/record_file.h"
-#include "support/command.h"
-#include "support/scratch.h"
+#include "support/colla_test.h"
 
 namespace colla::cli {
 namespace {
@@ -23,14 +22,9 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-class DataCommandsTest : public ::testing::Test {
+class DataCommandsTest : public CollaTest {
  protected:
-  Scratch folder_;
-  Outcome colla(const std::string& arguments) const { return runColla(folder_.path(), arguments); }
-  std::string textOf(const std::string& name) const {
-    std::ifstream file(folder_.path() + "/" + name, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
+  std::string textOf(const std::string& name) const { return readText(path(name)); }
 };
 
 TEST_F(DataCommandsTest, InfoTellsWhatThereIs) {
@@ -46,7 +40,7 @@ TEST_F(DataCommandsTest, InfoTellsWhatThereIs) {
 }
 
 TEST_F(DataCommandsTest, InfoAsJson) {
-  folder_.write("train.tsv", "0\tACD\n2\tWWWW\n");
+  scratch_.write("train.tsv", "0\tACD\n2\tWWWW\n");
   const Outcome outcome = colla("data info proteins:. --length 4 --json --speed");
   ASSERT_EQ(outcome.exitCode, 0) << outcome.error;
   const auto json = nlohmann::json::parse(outcome.out, nullptr, false);
@@ -65,8 +59,8 @@ TEST_F(DataCommandsTest, InfoAsJson) {
 TEST_F(DataCommandsTest, InfoTellsWhatIsInFiles) {
   const auto add = [this](const std::string& name, const std::string& contents) {
     std::filesystem::create_directories(
-        (std::filesystem::path(folder_.path()) / name).parent_path());
-    folder_.write(name, contents);
+        (std::filesystem::path(scratch_.path()) / name).parent_path());
+    scratch_.write(name, contents);
   };
   struct Expected {
     int train;
@@ -77,7 +71,7 @@ TEST_F(DataCommandsTest, InfoTellsWhatIsInFiles) {
     double meanLabel;
   };
   const auto check = [this](const std::string& name, const Expected& expected) {
-    const Outcome outcome = colla("data info --json " + name);
+    const Outcome outcome = colla("data info " + name + " --json");
     ASSERT_EQ(outcome.exitCode, 0) << name << "\n" << outcome.error;
     const auto json = nlohmann::json::parse(outcome.out, nullptr, false);
     const auto& train = json["train"];
@@ -143,9 +137,9 @@ TEST_F(DataCommandsTest, InfoTellsWhatIsInFiles) {
     }
     ASSERT_TRUE(writer->close().ok());
   };
-  std::filesystem::create_directory(folder_.path() + "/records");
-  recordsOf(folder_.path() + "/records/train-00000-of-00001", {0, 2, 1, 1});
-  recordsOf(folder_.path() + "/records/validation-00000-of-00001", {2, 0});
+  std::filesystem::create_directory(scratch_.path() + "/records");
+  recordsOf(scratch_.path() + "/records/train-00000-of-00001", {0, 2, 1, 1});
+  recordsOf(scratch_.path() + "/records/validation-00000-of-00001", {2, 0});
   check("tfrecord:records", {4, 2, 3, {3, 4, 5}, 0.6, 1});
 
   for (const char* name :
@@ -170,19 +164,23 @@ TEST_F(DataCommandsTest, ErrorsAreOneLine) {
   check("data info", 2, "NAME is required");
   check("data info synthetic:mnist:60 --size big", 2, "--size is big");
   check("data info nothing", 1, "\"nothing\" is neither a data set nor a folder");
+  check("data info mnist:/absent", 1, "there is no folder /absent\n");
+  check("data info text:absent", 1, "there is no file or folder absent\n");
+  check("data info libsvm:absent", 1, "there is no file absent\n");
+  check("data info /absent", 1, "there is no folder /absent\n");
   check("data info synthetic:lr:6x5 --size 8x8", 1, "has no images to scale to 8x8");
-  folder_.write("train.tsv", "0\tACD\nx\tACD\n");
+  scratch_.write("train.tsv", "0\tACD\nx\tACD\n");
   check("data info proteins:.", 1, "./train.tsv:2: \"x\" is no label");
   check("data vocab none.txt", 2, "--out is required");
   check("data vocab none.txt --out v.txt", 1, "cannot read none.txt: No such file");
-  folder_.write("empty.txt", "\n");
+  scratch_.write("empty.txt", "\n");
   check("data vocab empty.txt --out v.txt", 1, "empty.txt has no words");
   check("data vocab empty.txt --out v.txt --min-count 0", 2, "--min-count");
-  std::filesystem::create_directory(folder_.path() + "/texts");
-  folder_.write("texts/train1.txt", "a b\n");
-  folder_.write("texts/train2.txt", "");
+  std::filesystem::create_directory(scratch_.path() + "/texts");
+  scratch_.write("texts/train1.txt", "a b\n");
+  scratch_.write("texts/train2.txt", "");
   check("data vocab texts --out v.txt", 1, "texts/train2.txt: the file is empty");
-  folder_.write("text.txt", "a b\n");
+  scratch_.write("text.txt", "a b\n");
   check("data vocab text.txt --out none/v.txt", 1, "cannot write none/v.txt");
   check("data captions --images . --out o", 2, "--annotations is required");
   check("data captions --images . --out o --annotations a.json --test-share 2", 2, "--test-share");
@@ -190,8 +188,8 @@ TEST_F(DataCommandsTest, ErrorsAreOneLine) {
 }
 
 TEST_F(DataCommandsTest, VocabMakesWhatTextNeeds) {
-  folder_.write("train.txt", "the cat sat on the mat .\nthe cat , the dog\n");
-  folder_.write("test.txt", "the dog sat on the sofa\n");
+  scratch_.write("train.txt", "the cat sat on the mat .\nthe cat , the dog\n");
+  scratch_.write("test.txt", "the dog sat on the sofa\n");
   const Outcome outcome = colla("data vocab . --out vocab.txt --words 7 --min-count 2");
   EXPECT_EQ(outcome.exitCode, 0) << outcome.error;
   EXPECT_EQ(outcome.out, "vocab.txt: 6 words; the text has 12, of which 8 are different\n");
@@ -204,12 +202,12 @@ TEST_F(DataCommandsTest, VocabMakesWhatTextNeeds) {
 }
 
 TEST_F(DataCommandsTest, CaptionsMakesADataSet) {
-  std::filesystem::create_directory(folder_.path() + "/images");
+  std::filesystem::create_directory(scratch_.path() + "/images");
   for (const char* name : {"a", "b", "c"}) {
-    folder_.write("images/" + std::string(name) + ".jpg",
-                  data::jpegOf(data::plain({8, 8}, 10, 20, 30)));
+    scratch_.write("images/" + std::string(name) + ".jpg",
+                   data::jpegOf(data::plain({8, 8}, 10, 20, 30)));
   }
-  folder_.write("notes.json", R"({"images": [{"id": 1, "file_name": "a.jpg"},
+  scratch_.write("notes.json", R"({"images": [{"id": 1, "file_name": "a.jpg"},
       {"id": 2, "file_name": "b.jpg"}, {"id": 3, "file_name": "c.jpg"}], "annotations": [
       {"image_id": 1, "caption": "A dog."}, {"image_id": 2, "caption": "A dog?"}]})");
   const Outcome outcome = colla(

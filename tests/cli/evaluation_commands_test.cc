@@ -2,12 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
 
-#include "support/checkpoints.h"
-#include "support/command.h"
+#include "support/colla_test.h"
 
 namespace colla::cli {
 namespace {
@@ -16,12 +16,11 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-class EvaluationCommandsTest : public checkpoint::CheckpointTest {
+class EvaluationCommandsTest : public CollaTest {
  protected:
-  Outcome colla(const std::string& arguments) const { return runColla(scratch_.path(), arguments); }
   // Of a --json file.
   std::vector<nlohmann::json> lines(const std::string& name) const {
-    std::istringstream text(checkpoint::readText(path(name)));
+    std::istringstream text(readText(path(name)));
     std::vector<nlohmann::json> lines;
     for (std::string line; std::getline(text, line);) {
       lines.push_back(nlohmann::json::parse(line, nullptr, false));
@@ -57,6 +56,15 @@ TEST_F(EvaluationCommandsTest, IsWhatTheTrainingPrinted) {
   EXPECT_TRUE(std::regex_match(first.out, line)) << first.out;
 }
 
+TEST_F(EvaluationCommandsTest, AModelOfAProgramsOwnIsThePrograms) {
+  const Outcome outcome = colla("eval my-net --checkpoint-dir run");
+  EXPECT_EQ(outcome.exitCode, 2);
+  EXPECT_THAT(outcome.error,
+              AllOf(StartsWith("colla eval: there is no model \"my-net\"; there are deepfam, "),
+                    HasSubstr("; the program that trained a model of its own evaluates it: PROGRAM "
+                              "--eval --checkpoint-dir DIR\n")));
+}
+
 // Contract: a name is taken as `colla compare` and others take it: what exists as it stands first.
 TEST_F(EvaluationCommandsTest, TakesAFolderWithAnAtInItsName) {
   const std::string train =
@@ -64,12 +72,37 @@ TEST_F(EvaluationCommandsTest, TakesAFolderWithAnAtInItsName) {
   ASSERT_EQ(colla(train + "run --steps 3").exitCode, 0);
   const std::string eval = "eval softmax --data synthetic:mnist:60 --checkpoint-dir ";
   EXPECT_THAT(colla(eval + "run@1").out, StartsWith("step 1 "));
-  ASSERT_EQ(colla(train + "run@1 --steps 2").exitCode, 0);
+  // Training itself refuses to begin in run@1, which names a step while there is no such folder.
+  ASSERT_EQ(colla(train + "other --steps 2").exitCode, 0);
+  std::filesystem::rename(path("other"), path("run@1"));
   EXPECT_THAT(colla(eval + "run@1").out, StartsWith("step 2 "));
   EXPECT_THAT(colla(eval + "run@1@0").out, StartsWith("step 0 "));
   const Outcome wrong = colla(eval + "run@one");
   EXPECT_EQ(wrong.exitCode, 2);
-  EXPECT_THAT(wrong.error, HasSubstr("in \"run@one\", what follows the @ is not a step"));
+  EXPECT_THAT(wrong.error,
+              HasSubstr("in \"run@one\", what follows the @ is neither a step nor best"));
+}
+
+// Contract: the checkpoint that --keep-best keeps, by its name.
+TEST_F(EvaluationCommandsTest, TakesTheBestOne) {
+  const std::string data = "softmax --data synthetic:mnist:60 ";
+  ASSERT_EQ(colla("train " + data +
+                  "--steps 3 --eval-every 2 --keep-best loss --json steps.json "
+                  "--early-stop loss:9 --checkpoint-dir run")
+                .exitCode,
+            0);
+  const Outcome best = colla("eval " + data + "--checkpoint-dir run@best --json");
+  EXPECT_EQ(best.exitCode, 0) << best.error;
+  const auto json = nlohmann::json::parse(best.out, nullptr, false);
+  ASSERT_FALSE(json.is_discarded()) << best.out << best.error;
+  const auto steps = lines("steps.json");
+  const double second = steps[1]["metrics"]["val_loss"], third = steps[2]["metrics"]["val_loss"];
+  EXPECT_EQ(json["loss"].get<double>(), std::min(second, third));
+  EXPECT_EQ(json["step"], second <= third ? 2 : 3);
+  EXPECT_EQ(colla("inspect run@best").exitCode, 0);
+  const Outcome none = colla("eval " + data + "--checkpoint-dir other@best");
+  EXPECT_EQ(none.exitCode, 2);
+  EXPECT_THAT(none.error, HasSubstr("no checkpoint in other is marked as the best one"));
 }
 
 const char* const kLanguage =

@@ -6,9 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "support/checkpoints.h"
 #include "support/colla_process.h"
-#include "support/command.h"
+#include "support/colla_test.h"
 
 namespace colla::cli {
 namespace {
@@ -19,9 +18,8 @@ using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 
-class TrainingCommandsTest : public checkpoint::CheckpointTest {
+class TrainingCommandsTest : public CollaTest {
  protected:
-  Outcome colla(const std::string& arguments) const { return runColla(scratch_.path(), arguments); }
   void writeText(const std::string& name, const std::string& text) const {
     std::ofstream(path(name), std::ios::binary) << text;
   }
@@ -59,6 +57,53 @@ TEST_F(TrainingCommandsTest, SettingsReachEveryStrategy) {
   }
 }
 
+// Contract: mpirun, which gives its processes terminals, changes nothing of that.
+TEST_F(TrainingCommandsTest, LinesOfEpochsUnderMpirun) {
+  setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+  setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+  const Outcome outcome = runColla(scratch_.path(),
+                                   "--oversubscribe -np 2 " COLLA_BINARY
+                                   " train softmax --data synthetic:mnist:120 --batch 50 --epochs 2"
+                                   " --no-eval",
+                                   "mpirun");
+  EXPECT_EQ(outcome.exitCode, 0) << outcome.error;
+  const std::string epoch = "3/3 - [0-9]+s - loss: [0-9]+\\.[0-9]{4} - accuracy: [01]\\.[0-9]{4}\n";
+  EXPECT_TRUE(matches(outcome.out, "Epoch 1/2\n" + epoch + "Epoch 2/2\n" + epoch)) << outcome.out;
+}
+
+// Contract: a training that a script started in the background, where SIGINT is ignored, obeys it,
+// with one worker as with several.
+TEST_F(TrainingCommandsTest, InterruptIsObeyedInTheBackground) {
+  for (const char* const workers : {"1", "2"}) {
+    launch::CollaProcess training({"train", "softmax", "--data", "synthetic:mnist:120", "--no-eval",
+                                   "--epochs", "1000000", "--np", workers},
+                                  {.wrapper = "trap '' INT; exec \"$@\""});
+    ASSERT_TRUE(training.says("Epoch 2/")) << training.err();
+    kill(training.pid(), SIGINT);
+    EXPECT_EQ(training.wait(), 128 + SIGINT) << training.err();
+    EXPECT_TRUE(training.gone());
+  }
+}
+
+// Contract: SIGUSR1, which Slurm sends before a time limit, saves and leaves; the same command with
+// --resume auto begins where nothing is saved, and goes on where something is.
+TEST_F(TrainingCommandsTest, TimeLimitsSaveAndTheSameCommandGoesOn) {
+  for (const char* const workers : {"1", "2"}) {
+    const std::vector<std::string> words = {
+        "train",   "softmax", "--data", "synthetic:mnist:120", "--no-eval",   "--epochs",
+        "1000000", "--np",    workers,  "--checkpoint-dir",    path(workers), "--resume",
+        "auto"};
+    for (const bool again : {false, true}) {
+      launch::CollaProcess training(words);
+      ASSERT_TRUE(training.says(again ? "Epoch " : "Epoch 2/")) << training.err();
+      kill(training.pid(), SIGUSR1);
+      EXPECT_EQ(training.wait(), 128 + SIGINT) << training.err();
+      EXPECT_THAT(training.err(), HasSubstr(" is saved in " + path(workers)));
+      EXPECT_EQ(training.err().find("resuming from step") != std::string::npos, again);
+    }
+  }
+}
+
 // Contract: one line that says what is wrong, before any worker starts.
 TEST_F(TrainingCommandsTest, WhatIsWrongIsToldBeforeAnythingStarts) {
   ASSERT_EQ(colla("train snn --data synthetic:mnist:60 --steps 1 --slices 2 --checkpoint-dir run")
@@ -74,6 +119,19 @@ TEST_F(TrainingCommandsTest, WhatIsWrongIsToldBeforeAnythingStarts) {
            Case{"train", 2, "MODEL is required"},
            Case{"train --np 2 mlp", 2, "MODEL comes first"},
            Case{"train nothing --np 2", 2, "lr, mlp, resnet50v2"},
+           Case{"train mpl --np 2", 2, "; did you mean mlp?"},
+           Case{"train mlp --learnrate 1", 2, "no flag --learnrate; did you mean --learning-rate?"},
+           Case{"train mlp --lr abc", 2, "--lr is \"abc\", but takes a number"},
+           Case{"train mlp --strategy alreduce", 2, "; did you mean allreduce?"},
+           Case{"train mlp --optimizer adm", 2, "; did you mean adam?"},
+           Case{"train mlp --lr-schedule cosin:9", 2, "; did you mean cosine?"},
+           Case{"train mlp --transport shn", 2, "; did you mean shm?"},
+           Case{"train mlp --data sythetic:mnist:60", 1, "; did you mean synthetic:mnist?"},
+           Case{"train mlp --data mnits:a/b", 1, "; did you mean mnist?"},
+           Case{"train mlp --early-stop acuracy --np 2", 2, "; did you mean accuracy?"},
+           Case{"train mlp -z", 2, "there is no flag -z"},
+           Case{"train mlp --checkpoint-dir run@1", 2,
+                "run@1, which is a step to go on from: give "},
            Case{"train mlp --np 2 --bogus", 2, "--bogus"},
            Case{"train mlp --np 2 --hidden 0", 2, "--hidden is \"0\""},
            Case{"train softmax --np 2 --hidden 10", 2, "--hidden"},
@@ -94,7 +152,7 @@ TEST_F(TrainingCommandsTest, WhatIsWrongIsToldBeforeAnythingStarts) {
            Case{"train snn --np 2 --data synthetic:mnist:60 --checkpoint-dir run --resume "
                 "--hidden 9",
                 1, "is of the model snn (hidden=100), not of snn (hidden=9)"},
-           Case{"eval snn --np 2", 2, "--checkpoint-dir is required"},
+           Case{"eval snn --np 2", 2, "colla eval: CHECKPOINT is required"},
            Case{"eval snn --np 2 --checkpoint-dir gone", 1, "no checkpoint in gone"},
            Case{"eval snn --np 2 --checkpoint-dir run@7", 1, "no step 7"},
            Case{"eval mlp --np 2 --data synthetic:mnist:60 --checkpoint-dir run", 1,
@@ -188,6 +246,50 @@ TEST_F(TrainingCommandsTest, WarnsOfAnInceptionThatLearnsNothing) {
   EXPECT_THAT(outcome.error, HasSubstr("Inception begins with random weights and keeps them"));
   EXPECT_EQ(std::ranges::count(outcome.error, '\n'), 1) << outcome.error;
   EXPECT_THAT(colla(train + " --train-inception true").error, IsEmpty());
+}
+
+// Contract: --help of a model says what that model is trained with.
+TEST_F(TrainingCommandsTest, HelpOfAModelShowsItsDefaults) {
+  const auto json = nlohmann::json::parse(colla("models --json").out, nullptr, false);
+  const std::string help = colla("help train im2txt").out;
+  EXPECT_EQ(help, colla("train im2txt --help").out);
+  for (const auto& model : json) {
+    if (model["name"] != "im2txt") continue;
+    const std::string optimizer = model["optimizer"];
+    EXPECT_TRUE(std::regex_search(
+        help, std::regex("--batch,--batch-size N +samples per step over all workers \\(" +
+                         std::to_string(model["batch"].get<int>()) + "\\)\n")))
+        << help;
+    EXPECT_THAT(help, HasSubstr("adam, adamw (" + optimizer.substr(0, optimizer.find(' ')) + ")"));
+  }
+  EXPECT_TRUE(std::regex_search(help, std::regex("--lr,--learning-rate NUMBER +learning rate "
+                                                 "\\([0-9.e-]+\\)\n")))
+      << help;
+}
+
+// Contract: a checkpoint has the same names in every command.
+TEST_F(TrainingCommandsTest, CheckpointsAreNamedAlike) {
+  ASSERT_EQ(
+      colla("train softmax --data synthetic:mnist:60 --steps 2 --save-every 1 --checkpoint run")
+          .exitCode,
+      0);
+  std::string first;
+  for (const char* const way :
+       {"run@1", "--checkpoint-dir run@1", "--run-dir run@1", "--checkpoint run@1"}) {
+    const Outcome outcome =
+        colla(std::string("eval softmax ") + way + " --data synthetic:mnist:60 --json");
+    EXPECT_EQ(outcome.exitCode, 0) << outcome.error;
+    if (first.empty()) first = outcome.out;
+    EXPECT_EQ(outcome.out, first) << way;
+    EXPECT_EQ(nlohmann::json::parse(outcome.out, nullptr, false)["step"], 1) << outcome.out;
+  }
+  const Outcome resumed = colla(
+      "train softmax --data synthetic:mnist:60 --steps 3 --checkpoint-dir run@1 --resume --json");
+  EXPECT_EQ(resumed.exitCode, 0) << resumed.error;
+  EXPECT_THAT(resumed.error, HasSubstr("resuming from step 1"));
+  // Nothing but objects, one for each step and the total.
+  EXPECT_EQ(std::ranges::count(resumed.out, '\n'), 3) << resumed.out;
+  EXPECT_TRUE(resumed.out.starts_with("{\"step\":2,")) << resumed.out;
 }
 
 TEST_F(TrainingCommandsTest, HelpHasExamples) {

@@ -17,70 +17,24 @@
 #include "colla/slices.h"
 #include "collective/algorithms.h"
 #include "collective/board.h"
+#include "collective/canonical_reference.h"
 #include "collective/fold.h"
 #include "collective/shared.h"
-#include "collective/sixteen_bits.h"
 #include "support/ranks.h"
 #include "transport/frame.h"
 
 namespace colla {
 namespace {
 
+using test::awkward;
 using test::elementOf;
-using test::numberOf;
+using test::reference;
+using test::sameBits;
+using test::Values;
 using test::Wire;
 
 const std::vector<Algorithm> kByMessages = {
     Algorithm::kFlat, Algorithm::kDirect, Algorithm::kHalving, Algorithm::kTree, Algorithm::kAuto};
-
-template <typename T>
-using Values = std::vector<std::vector<T>>;  // [slice][element]
-
-// The sum of a range of slices, from the definition: what has sixteen bits is rounded at each node.
-template <typename T>
-T reference(const Values<T>& values, SliceRange range, std::size_t element) {
-  if (range.size() == 1) return elementOf<T>(0.0f + numberOf(values[range.begin][element]));
-  const int middle = splitPoint(range);
-  return elementOf<T>(numberOf(reference(values, {range.begin, middle}, element)) +
-                      numberOf(reference(values, {middle, range.end}, element)));
-}
-
-template <typename T>
-std::vector<T> reference(const Values<T>& values, SliceRange range) {
-  std::vector<T> sum(values[0].size());
-  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = reference(values, range, i);
-  return sum;
-}
-
-// Values that make a wrong order visible: magnitudes far apart, subnormals, zeros of both signs.
-// From a table, of a length that no algorithm cuts at, because there are many of them.
-template <typename T>
-Values<T> awkward(int slices, std::size_t count, unsigned seed) {
-  constexpr bool kHalf = std::is_same_v<T, Float16>;
-  std::mt19937 random(seed);
-  std::uniform_real_distribution<float> mantissa(-2, 2);
-  std::vector<T> table(std::min<std::size_t>(count * slices, 10'007));
-  for (T& value : table) {
-    switch (random() % 8) {
-      case 0:
-        value = elementOf<T>(-0.0f);
-        break;
-      case 1:
-        value = elementOf<T>(std::ldexp(mantissa(random), kHalf ? -20 : -140));
-        break;
-      default:
-        value = elementOf<T>(
-            std::ldexp(mantissa(random), kHalf ? static_cast<int>(random() % 16) - 8
-                                               : static_cast<int>(random() % 40) - 20));
-    }
-  }
-  Values<T> values(slices, std::vector<T>(count));
-  std::size_t next = 0;
-  for (auto& slice : values) {
-    for (T& value : slice) value = table[next++ % table.size()];
-  }
-  return values;
-}
 
 // All ways to give `slices` to `workers`, each at least one.
 std::vector<std::vector<int>> assignments(int slices, int workers) {
@@ -95,11 +49,6 @@ std::vector<std::vector<int>> assignments(int slices, int workers) {
     all.push_back(std::move(first));
   }
   return all;
-}
-
-template <typename T>
-bool sameBits(const std::vector<T>& a, const std::vector<T>& b) {
-  return std::ranges::equal(std::as_bytes(std::span(a)), std::as_bytes(std::span(b)));
 }
 
 template <typename T>
@@ -155,6 +104,13 @@ std::vector<int> oneEach(int workers, int more = 0) {
   std::vector<int> first(workers + 1);
   std::iota(first.begin(), first.end(), 0);
   first.back() += more;
+  return first;
+}
+
+// Two slices for the second worker, which are not a subtree, and one for every other.
+std::vector<int> twoApart(int workers) {
+  std::vector<int> first = oneEach(workers);
+  for (int worker = 2; worker <= workers; ++worker) ++first[worker];
   return first;
 }
 
@@ -234,7 +190,7 @@ void checkSixteenBits() {
       const std::size_t count = limit / sizeof(T);
       for (const std::size_t length : {std::size_t{1}, std::size_t{17}, count, count + 1}) {
         plans.push_back(makePlan<T>(oneEach(workers), kByMessages, length, 3));
-        plans.push_back(makePlan<T>(oneEach(workers, 3), kByMessages, length, 4));
+        plans.push_back(makePlan<T>(twoApart(workers), kByMessages, length, 4));
       }
     }
     checkAll(Wire::kMessages, workers, plans);
@@ -242,17 +198,31 @@ void checkSixteenBits() {
   }
 }
 
-// Rounded at each node of the tree, by every algorithm.
+// Rounded once, at the root, by every algorithm.
 TEST(CanonicalBitsTest, BFloat16GivesTheSameBits) { checkSixteenBits<BFloat16>(); }
 TEST(CanonicalBitsTest, Float16GivesTheSameBits) { checkSixteenBits<Float16>(); }
 
-TEST(CanonicalBitsTest, TcpGivesTheSameBits) {
+// A rounded sum of two slices could not give the bits of one process.
+TEST(CanonicalBitsTest, SixteenBitSumsOfSeveralSlicesAreRefused) {
+  test::runRanks(Wire::kMessages, 2, [&](Group& group) {
+    const auto map = SliceMap::of({0, 1, 4});  // Slice 1 and the subtree of 2 and 3.
+    const std::size_t count = map->subtrees(group.rank()).size();
+    std::vector<std::vector<BFloat16>> sums(count, std::vector<BFloat16>(5));
+    const std::vector<ConstBuffer> partials(sums.begin(), sums.end());
+    const Status status = allreduce(group, *map, partials, sums[0]);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(status.message().find("keep partial sums in float32"), std::string::npos) << status;
+  });
+}
+
+TEST(CanonicalBitsTest, TransportsBetweenHostsGiveTheSameBits) {
   std::vector<Plan<float>> plans;
   for (const std::size_t count : {1, 1000, 100'003}) {
     plans.push_back(makePlan({0, 2, 3, 5}, {Algorithm::kAuto, Algorithm::kTree}, count, 5));
   }
   checkAll(Wire::kTcpPlain, 3, plans);
   checkAll(Wire::kTcp, 3, plans);
+  checkAll(Wire::kUcx, 3, plans);
 }
 
 // The ring is what it is for: another order, and other bits.
@@ -297,12 +267,11 @@ TEST(CanonicalBitsTest, TheResultMayBeAnyPartialSum) {
   }
 }
 
-// An average divides once, at the root; what has sixteen bits is rounded before that and after.
+// An average divides once, at the root; what has sixteen bits is rounded after that.
 template <typename T>
 void checkAverage() {
   const auto plan = makePlan<T>(oneEach(3), {}, 1000, 9);
-  std::vector<T> expected;
-  for (const T sum : plan.sum) expected.push_back(elementOf<T>(numberOf(sum) / 3));
+  const std::vector<T> expected = reference(plan.values, {0, 3}, 3);
   for (const Wire wire : {Wire::kShared, Wire::kMessages}) {
     test::runRanks(wire, 3, [&](Group& group) {
       for (const Algorithm algorithm :

@@ -345,6 +345,8 @@ TEST_P(GroupsTest, AbortEndsWhatIsUnderWayOnEveryRank) {
 INSTANTIATE_TEST_SUITE_P(Wires, GroupsTest,
                          ::testing::Values(std::tuple(Wire::kShm, 4),
                                            std::tuple(Wire::kMessages, 9),
+                                           std::tuple(Wire::kLevels, 4),
+                                           std::tuple(Wire::kScattered, 5),
                                            std::tuple(Wire::kTcp, 3)),
                          test::caseName);
 

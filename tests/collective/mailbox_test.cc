@@ -233,7 +233,7 @@ TEST_P(MailboxTest, CancelsWhatIsUnderWayWhenItCloses) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Wires, MailboxTest,
-                         testing::Values(Wire::kMessages, Wire::kShm, Wire::kTcpPlain),
+                         testing::Values(Wire::kMessages, Wire::kShm, Wire::kTcpPlain, Wire::kUcx),
                          [](const auto& wire) {
                            std::string name = test::toString(wire.param);
                            std::erase_if(name, [](char c) { return std::isalnum(c) == 0; });

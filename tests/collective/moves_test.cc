@@ -242,7 +242,7 @@ TEST_P(CollectivesTest, EmptyBuffersMayHaveAnAddressOrNot) {
 INSTANTIATE_TEST_SUITE_P(Wires, MessagesTest,
                          ::testing::Combine(::testing::Values(Wire::kShared, Wire::kMessages,
                                                               Wire::kShm, Wire::kTcpPlain,
-                                                              Wire::kTcp),
+                                                              Wire::kTcp, Wire::kUcx, Wire::kLevels),
                                             ::testing::Values(3)),
                          test::caseName);
 

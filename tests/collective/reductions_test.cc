@@ -129,8 +129,14 @@ INSTANTIATE_TEST_SUITE_P(Messages, CollectivesTest,
                          ::testing::Combine(::testing::Values(Wire::kMessages),
                                             ::testing::Values(1, 2, 3, 4, 9)),
                          test::caseName);
-INSTANTIATE_TEST_SUITE_P(Tcp, CollectivesTest,
-                         ::testing::Combine(::testing::Values(Wire::kTcpPlain, Wire::kTcp),
+INSTANTIATE_TEST_SUITE_P(Levels, CollectivesTest,
+                         ::testing::Values(std::tuple(Wire::kLevels, 3),
+                                           std::tuple(Wire::kLevels, 4),
+                                           std::tuple(Wire::kScattered, 5)),
+                         test::caseName);
+INSTANTIATE_TEST_SUITE_P(Network, CollectivesTest,
+                         ::testing::Combine(::testing::Values(Wire::kTcpPlain, Wire::kTcp,
+                                                              Wire::kUcx),
                                             ::testing::Values(2, 3)),
                          test::caseName);
 

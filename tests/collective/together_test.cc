@@ -52,7 +52,7 @@ struct Sum {
 
 class TogetherTest : public testing::TestWithParam<Wire> {};
 INSTANTIATE_TEST_SUITE_P(Wires, TogetherTest,
-                         testing::Values(Wire::kShared, Wire::kShm, Wire::kMessages),
+                         testing::Values(Wire::kShared, Wire::kShm, Wire::kMessages, Wire::kLevels),
                          [](const auto& wire) { return test::toString(wire.param); });
 
 TEST_P(TogetherTest, HasTheBitsOfOneAfterTheOther) {

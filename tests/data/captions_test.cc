@@ -14,6 +14,7 @@
 #include "data/record/make_captions.h"
 #include "data/record/record_file.h"
 #include "data/samples.h"
+#include "support/error_of.h"
 #include "support/scratch.h"
 
 namespace colla::data {
@@ -48,10 +49,7 @@ class CaptionsTest : public ::testing::Test {
     plan_.minCount = 1;
     plan_.testShare = 0.34;
   }
-  std::string errorOf() {
-    const auto made = makeCaptions(plan_, {});
-    return made.ok() ? "fine" : std::string(made.status().message());
-  }
+  std::string errorOf() { return test::errorOf(makeCaptions(plan_, {})); }
 };
 
 TEST_F(CaptionsTest, MakesAndReadsThem) {
@@ -66,8 +64,7 @@ TEST_F(CaptionsTest, MakesAndReadsThem) {
   EXPECT_EQ(made->test, 1);
   EXPECT_EQ(made->captions, 4);
   EXPECT_EQ(made->skipped, 1);
-  std::ifstream words(plan_.out + "/vocab.txt");
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(words), {}),
+  EXPECT_EQ(readText(plan_.out + "/vocab.txt"),
             "<pad>\n<s>\n</s>\n<unk>\na\ndog\n,\n.\ncat\nruns\nthe\n");
 
   const auto test = opened(plan_.out, Part::kTest);  // By what is in it.

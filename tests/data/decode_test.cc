@@ -5,6 +5,7 @@
 
 #include "colla/random.h"
 #include "data/pictures.h"
+#include "support/error_of.h"
 
 namespace colla::data {
 namespace {
@@ -19,8 +20,7 @@ Result<Image> decode(const std::string& file, std::int64_t maxPixels = kMaxPixel
   return decodeImage(std::as_bytes(std::span(file)), "file", maxPixels);
 }
 std::string decodeErrorOf(const std::string& file, std::int64_t maxPixels = kMaxPixels) {
-  const auto image = decode(file, maxPixels);
-  return image.ok() ? "fine" : std::string(image.status().message());
+  return test::errorOf(decode(file, maxPixels));
 }
 
 Image noise(ImageSize size) {

@@ -91,7 +91,7 @@ TEST_F(LibsvmTest, NamesFileAndLine) {
   EXPECT_THAT(errorOf("1 1:1\n1 1:2\n"), HasSubstr(file + ": all labels are 1"));
   EXPECT_THAT(errorOf(""), HasSubstr(file + ": there are no samples in it"));
   EXPECT_THAT(errorOf("# nothing\n"), HasSubstr("there are no samples in it"));
-  EXPECT_THAT(refusal("libsvm:" + file + "x"), HasSubstr("No such file"));
+  EXPECT_THAT(refusal("libsvm:" + file + "x"), HasSubstr("there is no file "));
   folder_.write("some", "1 1:1\n0 1:1\n");
   EXPECT_THAT(refusal("libsvm:" + file, Part::kTest),
               AllOf(HasSubstr("not found"), HasSubstr("fewer than five")));

@@ -12,21 +12,27 @@
 
 #include "colla/array_dataset.h"
 #include "colla/error.h"
+#include "support/error_of.h"
+#include "support/eventually.h"
 
 namespace colla::data {
 namespace {
 
 using namespace std::chrono_literals;
+using test::eventually;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Samples are their own numbers; the second field is the first draw of the stream.
+// Samples are their own numbers; the second field is the first draw of the stream, for each of
+// them.
 class ProbeDataset : public Dataset {
  public:
   explicit ProbeDataset(std::int64_t size) : size_(size) {}
 
   std::int64_t size() const override { return size_; }
-  std::vector<Field> fields() const override { return {}; }
+  std::vector<Field> fields() const override {
+    return {{"number", DataType::kInt64, {}}, {"draw", DataType::kInt64, {}}};
+  }
   std::string describe() const override { return "probe"; }
   Result<Batch> read(std::span<const std::int64_t> indices, Random& random) const override {
     ++started;
@@ -45,12 +51,15 @@ class ProbeDataset : public Dataset {
       if (indices[i] == bad) return {StatusCode::kIo, "file.bin: record 17 is damaged"};
       samples.as<std::int64_t>()[i] = indices[i];
     }
-    const Array draw = *Array::allocate(DataType::kInt64, {1});
-    draw.as<std::int64_t>()[0] = static_cast<std::int64_t>(random.next());
-    return Batch{samples, draw};
+    const Array draw = *Array::allocate(DataType::kInt64, {count});
+    std::ranges::fill(draw.as<std::int64_t>(), static_cast<std::int64_t>(random.next()));
+    Batch batch{samples, draw};
+    if (spoil) spoil(indices, batch);
+    return batch;
   }
 
   std::function<void(std::span<const std::int64_t>)> slow;
+  std::function<void(std::span<const std::int64_t>, Batch&)> spoil;
   std::int64_t bad = -1;
   mutable std::atomic<std::int64_t> started = 0;
   mutable std::atomic<std::int64_t> mostAlive = 0;
@@ -73,24 +82,15 @@ std::unique_ptr<Loader> makeLoader(std::shared_ptr<const Dataset> dataset, const
   return *std::move(loader);
 }
 
-// Whether `condition` came true before a limit that is never reached unless something is broken.
-bool waitFor(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + 20s;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
-
 void expectBatchOf(const Result<Batch>& batch, const Order& order, std::int64_t step, int slice) {
   ASSERT_TRUE(batch.ok()) << batch.status();
   const Position position = order.position(step);
   std::vector<std::int64_t> expected;
   EpochOrder(order, position.epoch).indices(order.slice(position.batch, slice), expected);
   EXPECT_EQ(numbersOf(*batch), expected) << "step " << step << ", slice " << slice;
-  EXPECT_EQ((*batch)[1].as<std::int64_t>()[0],
-            static_cast<std::int64_t>(Random(order.options().seed, step, slice).next()));
+  EXPECT_THAT(
+      (*batch)[1].as<std::int64_t>(),
+      ::testing::Each(static_cast<std::int64_t>(Random(order.options().seed, step, slice).next())));
 }
 
 class LoaderTest : public ::testing::TestWithParam<int> {};
@@ -153,7 +153,7 @@ TEST_P(LoaderTest, MemoryIsBounded) {
   const auto loader = makeLoader(dataset, order, {.threads = GetParam(), .ahead = kAhead});
   if (GetParam() > 0) {
     // It does read ahead, before anybody asks, and then stops.
-    EXPECT_TRUE(waitFor([&] { return dataset->started == kAhead; }));
+    EXPECT_TRUE(eventually([&] { return dataset->started == kAhead; }));
   }
   for (int i = 0; i < 2000; ++i) {
     const auto batch = loader->next();
@@ -174,7 +174,7 @@ TEST_P(LoaderTest, ErrorsComeInTheirPlaceAndStay) {
     const auto batch = loader->next();
     EXPECT_EQ(batch.status().code(), StatusCode::kIo);
     EXPECT_THAT(toString(batch.status()),
-                AllOf(HasSubstr("step 5, slice 1"), HasSubstr("file.bin: record 17 is damaged")));
+                AllOf(HasSubstr("step 6, slice 1"), HasSubstr("file.bin: record 17 is damaged")));
   }
 }
 
@@ -189,7 +189,7 @@ TEST_P(LoaderTest, WhatADataSetThrowsIsAnError) {
     const auto loader =
         makeLoader(dataset, order, {.slices = {0, 2}, .threads = GetParam(), .ahead = 16});
     // The twelfth batch throws, in a thread where there are some.
-    EXPECT_TRUE(GetParam() == 0 || waitFor([&] { return dataset->started >= 12; }));
+    EXPECT_TRUE(GetParam() == 0 || eventually([&] { return dataset->started >= 12; }));
     for (int i = 0; i < 11; ++i) EXPECT_TRUE(loader->next().ok());
     const Status status = loader->next().status();
     EXPECT_EQ(toString(loader->next().status()), toString(status));
@@ -197,13 +197,64 @@ TEST_P(LoaderTest, WhatADataSetThrowsIsAnError) {
   };
   const Status own = errorOf([] { throw Error(StatusCode::kIo, "shard 3 is gone"); });
   EXPECT_EQ(own.code(), StatusCode::kIo);
-  EXPECT_EQ(own.message(), "data of step 5, slice 1: shard 3 is gone");
+  EXPECT_EQ(own.message(), "data of step 6, slice 1: shard 3 is gone");
   const Status standard = errorOf([] { throw std::runtime_error("no column \"age\"\nframe #0"); });
   EXPECT_EQ(standard.code(), StatusCode::kInternal);
-  EXPECT_EQ(standard.message(), "data of step 5, slice 1: no column \"age\"");
+  EXPECT_EQ(standard.message(), "data of step 6, slice 1: no column \"age\"");
   EXPECT_EQ(errorOf([] { throw std::bad_alloc(); }).code(), StatusCode::kNoMemory);
   EXPECT_THAT(toString(errorOf([] { throw 7; })),
-              AllOf(HasSubstr("step 5, slice 1"), HasSubstr("no std::exception")));
+              AllOf(HasSubstr("step 6, slice 1"), HasSubstr("no std::exception")));
+}
+
+// Contract: a batch that is not what fields() say is an error that names data set, field, samples,
+// expected and found; whatever is wrong with it.
+TEST_P(LoaderTest, ABatchThatIsNotWhatItsFieldsSayIsAnError) {
+  const auto errorOf = [](const std::function<void(Batch&)>& spoil) {
+    const auto dataset = std::make_shared<ProbeDataset>(100);
+    dataset->spoil = [&](std::span<const std::int64_t> indices, Batch& batch) {
+      if (std::ranges::count(indices, 57) > 0) spoil(batch);
+    };
+    const Order order = *Order::create({100, 10, 2, 1, false});
+    const auto loader = makeLoader(dataset, order, {.slices = {0, 2}, .threads = GetParam()});
+    for (int i = 0; i < 11; ++i) EXPECT_TRUE(loader->next().ok());
+    return loader->next().status();
+  };
+  const auto replaced = [&](DataType type, const std::vector<std::int64_t>& shape) {
+    return toString(errorOf([&](Batch& batch) { batch[1] = *Array::allocate(type, shape); }));
+  };
+  const std::string read =
+      "invalid argument: data of step 6, slice 1: data set \"probe\": read() of 5 samples (55, 56, "
+      "57, …) gave ";
+  EXPECT_EQ(replaced(DataType::kInt64, {4}), read + "field 1 (draw) as int64 4, expected int64 5");
+  EXPECT_EQ(replaced(DataType::kInt64, {5, 1}),
+            read + "field 1 (draw) as int64 5x1, expected int64 5");
+  EXPECT_EQ(replaced(DataType::kFloat32, {5}),
+            read + "field 1 (draw) as float32 5, expected int64 5");
+  EXPECT_EQ(toString(errorOf([](Batch& batch) { batch.pop_back(); })),
+            read + "1 field, but fields() has 2 (number, draw): field 1 (draw) is missing");
+  EXPECT_EQ(toString(errorOf([](Batch& batch) { batch.push_back(batch[0]); })),
+            read + "3 fields, but fields() has 2 (number, draw)");
+}
+
+// A dimension that varies may have any length, others may not.
+TEST(BatchCheckTest, LengthsVaryWhereFieldsSaySo) {
+  struct Words : ProbeDataset {
+    Words() : ProbeDataset(10) {}
+    std::vector<Field> fields() const override { return {{"words", DataType::kInt64, {-1, 3}}}; }
+  };
+  const BatchCheck check(std::make_shared<Words>());
+  const std::vector<std::int64_t> indices = {4, 2};
+  const auto of = [](std::vector<std::int64_t> shape) {
+    return Batch{*Array::allocate(DataType::kInt64, std::move(shape))};
+  };
+  EXPECT_TRUE(check.check(indices, of({2, 1, 3})).ok());
+  EXPECT_TRUE(check.check(indices, of({2, 70, 3})).ok());
+  EXPECT_EQ(check.check(indices, of({2, 70, 4})).message(),
+            "data set \"probe\": read() of 2 samples (4, 2) gave field 0 (words) as int64 2x70x4, "
+            "expected int64 2x?x3");
+  EXPECT_TRUE(check.check({}, of({0, 1, 3})).ok());
+  EXPECT_TRUE(check.check({}, {}).ok());
+  EXPECT_FALSE(check.check({}, of({1, 1, 3})).ok());
 }
 
 TEST_P(LoaderTest, EndsWithoutReadingOn) {
@@ -212,7 +263,7 @@ TEST_P(LoaderTest, EndsWithoutReadingOn) {
   dataset->slow = [](std::span<const std::int64_t>) { std::this_thread::sleep_for(30ms); };
   const Order order = *Order::create({.samples = 1000, .batch = 1});
   auto loader = makeLoader(dataset, order, {.threads = GetParam(), .ahead = 2000});
-  EXPECT_TRUE(waitFor([&] { return dataset->started >= GetParam(); }));
+  EXPECT_TRUE(eventually([&] { return dataset->started >= GetParam(); }));
   const std::int64_t before = dataset->started;
   loader.reset();
   EXPECT_LE(dataset->started, before + 2 * GetParam());
@@ -230,7 +281,7 @@ TEST(LoaderThreadsTest, RefusesWhatDoesNotFit) {
   const auto dataset = std::make_shared<ProbeDataset>(10);
   const Order order = *Order::create({.samples = 10, .batch = 5, .slices = 2});
   const auto errorOf = [&](const LoaderOptions& options) {
-    return toString(Loader::create(dataset, order, options).status());
+    return test::errorOf(Loader::create(dataset, order, options));
   };
   EXPECT_THAT(errorOf({.slices = {1, 3}}), HasSubstr("slices 1 to 3 of 2"));
   EXPECT_THAT(errorOf({.slices = {1, 1}}), HasSubstr("slices 1 to 1 of 2"));

@@ -9,6 +9,7 @@
 
 #include "data/files.h"
 #include "data/nearest_mean.h"
+#include "support/error_of.h"
 #include "support/scratch.h"
 
 namespace colla::data {
@@ -27,9 +28,7 @@ class MnistTest : public ::testing::Test {
   Scratch folder_;
 
   std::string errorOf(Part part = Part::kTrain) {
-    const auto dataset = openMnist(folder_.path(), part);
-    EXPECT_FALSE(dataset.ok());
-    return toString(dataset.status());
+    return test::errorOf(openMnist(folder_.path(), part));
   }
 };
 

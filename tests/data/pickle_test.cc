@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "data/pickles.h"
+#include "support/error_of.h"
 
 namespace colla::data {
 namespace {
@@ -18,10 +19,7 @@ using Kind = PickleValue::Kind;
 Result<Pickle> parse(const std::string& file) {
   return Pickle::parse(std::as_bytes(std::span(file)), "file");
 }
-std::string pickleErrorOf(const std::string& file) {
-  const auto pickle = parse(file);
-  return pickle.ok() ? "fine" : toString(pickle.status());
-}
+std::string pickleErrorOf(const std::string& file) { return test::errorOf(parse(file)); }
 
 TEST(PickleTest, ReadsWhatPython2Wrote) {
   const std::string file = pickleOf({{"batch_label", pickledText("training batch 1 of 5")},
@@ -132,8 +130,7 @@ TEST(PickleTest, RefusesOtherArrays) {
     const std::string file = pickleOf({{"data", value}});
     const auto pickle = parse(file);
     EXPECT_TRUE(pickle.ok()) << pickle.status();
-    const auto array = arrayOf(*pickle->find("data"));
-    return array.ok() ? "fine" : std::string(array.status().message());
+    return test::errorOf(arrayOf(*pickle->find("data")));
   };
   EXPECT_THAT(errorOfArray(pickledText("abc")), HasSubstr("is not a numpy array"));
   EXPECT_THAT(errorOfArray(pickledArray(1, 3, "abc", "f4")), HasSubstr("unsigned bytes"));

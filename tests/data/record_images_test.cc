@@ -10,6 +10,7 @@
 #include "data/record/images.h"
 #include "data/record/record_file.h"
 #include "data/samples.h"
+#include "support/error_of.h"
 #include "support/scratch.h"
 
 namespace colla::data {
@@ -55,8 +56,7 @@ class RecordImagesTest : public ::testing::Test {
   }
   static std::string readingErrorOf(const Dataset& dataset, std::int64_t index) {
     Random random(0);
-    const auto batch = dataset.read(std::vector{index}, random);
-    return batch.ok() ? "fine" : std::string(batch.status().message());
+    return test::errorOf(dataset.read(std::vector{index}, random));
   }
 };
 
@@ -153,7 +153,8 @@ TEST_F(RecordImagesTest, NamesTheRecordThatIsWrong) {
 
 TEST_F(RecordImagesTest, SaysWhatIsMissing) {
   EXPECT_THAT(refusal(all_), AllOf(HasSubstr("not found"), HasSubstr("no file of the train part")));
-  EXPECT_THAT(refusal(all_ + "/none"), HasSubstr("cannot read " + folder_.path() + "/none"));
+  EXPECT_THAT(refusal(all_ + "/none"),
+              HasSubstr("there is no file or folder " + folder_.path() + "/none"));
   EXPECT_THAT(refusal(all_, Part::kTrain, ofLength(4)), HasSubstr("no sequences"));
   write("test.tfrecord", {grey(2)});
   EXPECT_EQ(opened(all_, Part::kTest)->classes(), 3);  // A test part alone.

@@ -8,6 +8,7 @@
 #include "data/record/coco.h"
 #include "data/record/example.h"
 #include "data/record/record_file.h"
+#include "support/error_of.h"
 #include "support/scratch.h"
 
 namespace colla::data {
@@ -35,12 +36,10 @@ class RecordTest : public ::testing::Test {
     for (const auto& record : records) EXPECT_TRUE(writer->append(bytesOf(record)).ok());
     EXPECT_FALSE(std::filesystem::exists(file_)) << "it gets its name when it is complete";
     EXPECT_TRUE(writer->close().ok());
-    std::ifstream stream(file_, std::ios::binary);
-    return {std::istreambuf_iterator<char>(stream), {}};
+    return readText(file_);
   }
   std::string openErrorOf(const std::string& contents) {
-    const auto file = RecordFile::open(folder_.write("some.tfrecord", contents));
-    return file.ok() ? "fine" : std::string(file.status().message());
+    return test::errorOf(RecordFile::open(folder_.write("some.tfrecord", contents)));
   }
 };
 
@@ -157,8 +156,7 @@ TEST(CocoTest, GivesImagesTheirCaptions) {
 
 TEST(CocoTest, SaysWhatIsWrong) {
   const auto errorOf = [](std::string_view text) {
-    const auto images = parseCoco(bytesOf(text), "coco.json");
-    return images.ok() ? "fine" : std::string(images.status().message());
+    return test::errorOf(parseCoco(bytesOf(text), "coco.json"));
   };
   const std::string tail = R"(, "annotations": []})";
   EXPECT_EQ(errorOf(R"({"images": [)"), "coco.json: is no JSON from byte 13 on");

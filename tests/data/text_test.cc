@@ -5,6 +5,7 @@
 #include "data/text/text_files.h"
 #include "data/text/tokens.h"
 #include "data/text/vocabulary.h"
+#include "support/error_of.h"
 #include "support/scratch.h"
 
 namespace colla::data {
@@ -42,9 +43,7 @@ class TextTest : public ::testing::Test {
 
 TEST_F(TextTest, VocabulariesAreCheckedLineByLine) {
   const auto errorOf = [this](const std::string& contents) {
-    const auto vocabulary = Vocabulary::load(folder_.write("words.txt", contents));
-    EXPECT_FALSE(vocabulary.ok());
-    return toString(vocabulary.status());
+    return test::errorOf(Vocabulary::load(folder_.write("words.txt", contents)));
   };
   const std::string file = folder_.path() + "/words.txt";
   EXPECT_THAT(errorOf("the\n"), HasSubstr(file + ":1: is to be <pad>"));

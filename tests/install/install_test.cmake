@@ -1,5 +1,8 @@
-# Contract: programs outside of Colla's tree build against an installed Colla with nothing but
-# find_package(colla), and run: under the installed `colla run`, or with workers of their own.
+# Contract: `./colla install` installs all of Colla, building what that takes and no test, and
+# `cmake --install` all or nothing. Programs outside of Colla's tree build against an installed Colla with
+# nothing but find_package(colla), and run: under the installed `colla run`, or with workers of their own.
+#
+# clone_test.sh does the same from nothing, in a clean clone.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE text ERROR_VARIABLE text)
   if(NOT result EQUAL 0)
@@ -23,7 +26,37 @@ function(expect text)
 endfunction()
 
 file(REMOVE_RECURSE ${WORK})
-run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/installed)
+if(BUILD STREQUAL ${ROOT}/build AND EXISTS ${ROOT}/.venv/.ready)
+  run(${ROOT}/colla install --prefix ${WORK}/installed)
+else()  # A tree that ./colla has not made.
+  run(${CMAKE_COMMAND} --build ${BUILD} --target colla_package)
+  run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/installed)
+endif()
+
+# What ./colla install builds is what it installs: every library and program, and no test.
+run(ninja -C ${BUILD} -t commands colla_package)
+file(GLOB_RECURSE installed RELATIVE ${WORK}/installed ${WORK}/installed/bin/* ${WORK}/installed/*.a)
+foreach(file IN LISTS installed)
+  get_filename_component(name ${file} NAME)
+  if(NOT output MATCHES "(qc|-o) [^ ]*/${name} ")
+    message(FATAL_ERROR "${file} is installed, but the target colla_package does not build it")
+  endif()
+endforeach()
+if(NOT installed MATCHES "libcolla_named.a" OR output MATCHES "[ /]tests/")
+  message(FATAL_ERROR "installed were ${installed}, and colla_package builds tests, or too little")
+endif()
+
+# A tree with one library too few, as `./colla demo` leaves it: nothing is installed, with the reason.
+file(READ ${BUILD}/cmake_install.cmake script)
+string(REPLACE libcolla_named.a libcolla_missing.a script "${script}")
+file(WRITE ${WORK}/incomplete.cmake "${script}")
+execute_process(COMMAND ${CMAKE_COMMAND} -DCMAKE_INSTALL_PREFIX=${WORK}/half -P ${WORK}/incomplete.cmake
+  RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+expect("nothing was installed: [^\n]*/libcolla_missing.a is not built yet; ./colla install --prefix DIR ")
+if(result EQUAL 0 OR EXISTS ${WORK}/half)
+  message(FATAL_ERROR "exit code ${result} for a tree that is not built, or half of it installed")
+endif()
+
 # Moved, so that no path of the place where it was installed may have got into it.
 file(RENAME ${WORK}/installed ${WORK}/prefix)
 

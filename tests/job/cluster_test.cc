@@ -95,7 +95,7 @@ TEST(Cluster, BetweenHostsEachTaskListensAtItsPortAndTheLastOneServesTheStore) {
   EXPECT_EQ(first.localSize, 2);
   EXPECT_FALSE(first.servesStore);
   EXPECT_FALSE(first.oneHost());
-  EXPECT_THAT(first.hosts, ::testing::ElementsAre("a", "a", "b", "b"));
+  EXPECT_THAT(first.tasks, ::testing::ElementsAre("a:1", "a:2", "b:3", "b:9"));
 
   const Place neighbour = place("b", "worker", "2");
   EXPECT_EQ(neighbour.store, "address-of-b:9");  // The very address that the server has.

@@ -43,7 +43,7 @@ TEST(ChooseTransportsTest, SharesMemoryInsideAHostAndEncryptsBetweenHosts) {
 
 // Nothing but its name leads to a transport that anybody on the network can read.
 TEST(ChooseTransportsTest, ANamedOneCarriesAllOnOneHostAndOtherwiseWhatGoesBetweenHosts) {
-  for (const char* name : {"tcp", "tcp-plain"}) {
+  for (const char* name : {"tcp", "tcp-plain", "ucx"}) {
     EXPECT_EQ(namesFor({{"transport", name}}, true), (Names{"", name}));
     EXPECT_EQ(namesFor({{"transport", name}}, false), (Names{"shm", name}));
   }
@@ -52,6 +52,25 @@ TEST(ChooseTransportsTest, ANamedOneCarriesAllOnOneHostAndOtherwiseWhatGoesBetwe
       choiceFor({{"transport", "shm"}}, false).status().message(),
       ::testing::HasSubstr("--transport is \"shm\", but this job runs on more than one host: "
                            "use auto or tcp"));
+}
+
+rendezvous::Membership membersWith(const std::vector<std::vector<std::string>>& transports) {
+  rendezvous::Membership membership;
+  for (const auto& names : transports) {
+    rendezvous::Member& member = membership.members.emplace_back();
+    for (const std::string& name : names) member.addresses[name] = "10.0.0.1:4000";
+  }
+  return membership;
+}
+
+TEST(AgreedWireTest, TakesWhatAllPreferAndOtherwiseTheUsualOne) {
+  const auto* const tcp = transport::findTransport("tcp");
+  const auto* const ucx = transport::findTransport("ucx");
+  const std::vector<const transport::TransportRow*> preferred = {ucx};
+  EXPECT_EQ(agreedWire(tcp, preferred, membersWith({{"tcp", "ucx"}, {"tcp", "ucx"}})), ucx);
+  // One machine has no RDMA device; and this one.
+  EXPECT_EQ(agreedWire(tcp, preferred, membersWith({{"tcp", "ucx"}, {"tcp"}})), tcp);
+  EXPECT_EQ(agreedWire(tcp, {}, membersWith({{"tcp"}, {"tcp", "ucx"}})), tcp);
 }
 
 }  // namespace

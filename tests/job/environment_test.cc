@@ -165,10 +165,40 @@ TEST(Environment, Hydra) {
               HasSubstr("set COLLA_JOB_ID"));
 }
 
+TEST(Environment, MpirunsProcessManagerTellsSecretAndStore) {
+  const Variables across = {
+      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}, {"PMIX_RANK", "2"}};
+  const auto open = read(with(kOpenMpi, across));
+  ASSERT_TRUE(open.ok()) << open.status();
+  EXPECT_EQ(open->handout, Handout::kPmix);
+  EXPECT_EQ(open->store, "");
+  EXPECT_EQ(open->jobId, "mpirun-prterun-a-17@1");
+
+  // MPICH tells not even a job id.
+  const Variables hydra = with(without(kHydra, "COLLA_JOB_ID"), {{"PMI_FD", "6"}});
+  for (const char* here : {"1", "2"}) {
+    const auto place = read(with(hydra, {{"MPI_LOCALNRANKS", here}, {"MPI_LOCALRANKID", "0"}}));
+    ASSERT_TRUE(place.ok()) << place.status();
+    EXPECT_EQ(place->handout, Handout::kPmi);
+    EXPECT_EQ(place->jobId, "");
+    EXPECT_EQ(place->store, "");
+  }
+  // With all of it given, or on one host with a name, nobody is asked.
+  EXPECT_EQ(read(with(kHydra, {{"PMI_FD", "6"}}))->handout, Handout::kNone);
+  EXPECT_EQ(
+      read(with(with(kOpenMpi, across), {{"COLLA_SECRET_FILE", "/s"}, {"COLLA_STORE", "a:7000"}}))
+          ->handout,
+      Handout::kNone);
+}
+
 TEST(Environment, SrunAcrossHosts) {
-  EXPECT_THAT(toString(read(kSrun).status()), HasSubstr("set COLLA_SECRET_FILE="));
+  const auto handed = read(kSrun);
+  ASSERT_TRUE(handed.ok()) << handed.status();
+  EXPECT_EQ(handed->handout, Handout::kMunge);
   const auto place = read(with(kSrun, {{"COLLA_SECRET_FILE", "/s"}}));
   ASSERT_TRUE(place.ok()) << place.status();
+  EXPECT_EQ(place->handout, Handout::kNone);
+  EXPECT_EQ(place->store, handed->store);
   EXPECT_EQ(place->rank, 3);
   EXPECT_EQ(place->size, 5);
   EXPECT_EQ(place->localRank, 1);
@@ -210,6 +240,10 @@ TEST(Environment, Torchrun) {
   Variables across = with(
       kTorchrun, {{"LOCAL_WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}, {"COLLA_SECRET_FILE", "/s"}});
   EXPECT_EQ(read(across)->store, "a:29501");
+  EXPECT_THAT(toString(read(without(across, "COLLA_SECRET_FILE")).status()),
+              HasSubstr("set COLLA_SECRET_FILE="));
+  EXPECT_EQ(read(without(with(across, {{"SLURM_JOB_ID", "7"}}), "COLLA_SECRET_FILE"))->handout,
+            Handout::kMunge);
   EXPECT_EQ(read(with(across, {{"MASTER_PORT", "65535"}}))->store, "a:65534");
   // A host where nothing failed restarts with the others but keeps its count.
   EXPECT_EQ(read(with(across, {{"TORCHELASTIC_RESTART_COUNT", "1"}}))->jobId, read(across)->jobId);

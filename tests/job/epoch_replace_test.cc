@@ -140,5 +140,27 @@ TEST(EpochPlanTest, AnOldEpochAndItsGroupStayUntilItsLastCopyGoes) {
   });
 }
 
+// Others may still read what was given up, until all processes have met.
+TEST(EpochMemoryTest, WhatABucketLeavesServesTheNextEpoch) {
+  inThreads(2, [](Job& job) {
+    constexpr std::size_t kBytes = std::size_t{1} << 16;
+    const std::byte* first = nullptr;
+    {
+      const auto bucket = job.allocate(kBytes);
+      ASSERT_TRUE(bucket.ok()) << bucket.status();
+      bucket->as<float>()[7] = 1;
+      first = bucket->bytes().data();
+    }
+    const auto meanwhile = job.allocate(kBytes);
+    ASSERT_TRUE(meanwhile.ok()) << meanwhile.status();
+    EXPECT_NE(meanwhile->bytes().data(), first);
+    ASSERT_TRUE(job.replaceEpoch(EpochPlan{.workers = {1, 0}}).ok());
+    const auto again = job.allocate(kBytes);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(again->bytes().data(), first);
+    EXPECT_EQ(again->as<float>()[7], 0);
+  });
+}
+
 }  // namespace
 }  // namespace colla

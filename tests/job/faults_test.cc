@@ -39,7 +39,7 @@ class FaultsTest : public ::testing::TestWithParam<Fault> {};
 TEST_P(FaultsTest, SurvivorsNameTheKilledRank) {
   const auto [transport, operation, ranks] = GetParam();
   Processes job(ranks, {COLLA_MEMBER, operation, kForever, "200000", "60000"},
-                {{"COLLA_TRANSPORT", transport}});
+                {{"COLLA_TRANSPORT", transport}, {"UCX_TLS", "tcp"}});
   for (int rank = 0; rank < ranks; ++rank) {
     ASSERT_TRUE(job.says(rank, "going")) << job.end(rank).said;
   }
@@ -69,6 +69,12 @@ INSTANTIATE_TEST_SUITE_P(Tcp, FaultsTest,
                                                               "async", "reduce", "reduceScatter",
                                                               "allgather", "allgatherv", "alltoall",
                                                               "alltoallv", "gather", "scatter"),
+                                            ::testing::Values(4)),
+                         nameOf);
+INSTANTIATE_TEST_SUITE_P(Ucx, FaultsTest,
+                         ::testing::Combine(::testing::Values("ucx"),
+                                            ::testing::Values("barrier", "allreduce", "async",
+                                                              "alltoall"),
                                             ::testing::Values(4)),
                          nameOf);
 // So many that messages go by way of others, and few of them talk to the dead one.
@@ -219,18 +225,21 @@ class StopTest : public ::testing::TestWithParam<Fault> {};
 // A peer that stops without dying: the deadline's error names it.
 TEST_P(StopTest, TheDeadlineNamesTheStoppedRank) {
   const auto [transport, operation, ranks] = GetParam();
-  Processes job(ranks, {COLLA_MEMBER, operation, kForever, "200000", "1000"},
-                {{"COLLA_TRANSPORT", transport}});
+  Processes job(ranks, {COLLA_MEMBER, operation, kForever, "200000", "0"},
+                {{"COLLA_TRANSPORT", transport}, {"COLLA_COLLECTIVE_TIMEOUT", "1"}});
   for (int rank = 0; rank < ranks; ++rank) {
     ASSERT_TRUE(job.says(rank, "going")) << job.end(rank).said;
   }
   job.signal(2, SIGSTOP);
+  const bool sums = operation == "allreduce" || operation == "shared" || operation == "async";
+  const std::string what = sums ? "allreduce of 50,000 float32 (" : operation;
   for (int rank = 0; rank < ranks; ++rank) {
     if (rank == 2) continue;
     const auto ended = job.end(rank);
     EXPECT_EQ(ended.code, 3) << ended.said;
     EXPECT_THAT(ended.said, AllOf(HasSubstr("peer=2 "), HasSubstr("timeout"),
-                                  HasSubstr("rank 2 on host testhost")));
+                                  HasSubstr("rank 2 on host testhost did not answer for 1"),
+                                  HasSubstr(" s in " + what), HasSubstr("(collective_timeout)\n")));
   }
 }
 INSTANTIATE_TEST_SUITE_P(Few, StopTest,

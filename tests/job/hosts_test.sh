@@ -1,29 +1,24 @@
 #!/usr/bin/env bash
-# A job of four processes on two hosts: network namespaces, which Colla takes for hosts, joined by a
-# veth pair. Groups inside a host use shared memory, groups across hosts use TCP, and all sums have the
-# bits of the job on one host.
+# A job of four processes on the two hosts that tests/support/hosts.sh makes. Groups inside a host use
+# shared memory, groups across hosts use the wire, and all sums have the bits of the job on one host.
+# With a MEMBER, the wire is cut at last, and both sides name the other.
 #
-#   hosts_test.sh PROGRAM    (77: network namespaces can't be made here)
+#   hosts.sh a b -- hosts_test.sh PROGRAM [WIRE [MEMBER]]
 set -euo pipefail
 program=$1
+wire=${2:-tcp}
+member=${3:-}
 work=$(mktemp -d)
-names=("colla-$$-a" "colla-$$-b")
-finish() {
-  for name in "${names[@]}"; do ip netns del "$name" 2>/dev/null || true; done
-  rm -rf "$work"
-}
-trap finish EXIT
+trap 'rm -rf "$work"' EXIT
 
-make_hosts() {
-  ip netns add "${names[0]}" && ip netns add "${names[1]}" &&
-    ip link add va netns "${names[0]}" type veth peer name vb netns "${names[1]}" &&
-    ip -n "${names[0]}" addr add 10.233.0.1/24 dev va && ip -n "${names[1]}" addr add 10.233.0.2/24 dev vb &&
-    ip -n "${names[0]}" link set va up && ip -n "${names[1]}" link set vb up &&
-    ip -n "${names[0]}" link set lo up && ip -n "${names[1]}" link set lo up
-}
-if ! reason=$(make_hosts 2>&1); then
-  echo "skipped: no network namespaces here ($reason)"
-  exit 77
+export COLLA_TRANSPORT=auto
+if [ "$wire" = ucx ]; then
+  # UCX goes by the devices in /sys, and takes none that does not run.
+  export UCX_TLS=tcp
+  for name in a b; do
+    on $name mount -t sysfs sysfs /sys
+    until on $name ip link show eth0 | grep -q 'state UP'; do sleep 0.1; done
+  done
 fi
 
 (umask 077; head -c 32 /dev/urandom | base64 > "$work/secret")
@@ -50,8 +45,9 @@ processes=()
 for rank in 0 1 2 3; do start one "$rank" "$rank" 4 127.0.0.1; done
 finish_run one
 processes=()
+if [ "$wire" != tcp ]; then export COLLA_TRANSPORT=$wire; fi
 for rank in 0 1 2 3; do
-  start two "$rank" $((rank % 2)) 2 10.233.0.1 ip netns exec "${names[$((rank / 2))]}"
+  start two "$rank" $((rank % 2)) 2 a on "$([ $rank -lt 2 ] && echo a || echo b)"
 done
 finish_run two
 
@@ -62,14 +58,38 @@ for rank in 0 1 2 3; do
   common=$([ $first = 0 ] && echo 1,2,0,0 || echo 0,0,3,4)
   diff - <(grep '^route' "$work/two-$rank" | grep -v 'route next') <<EOF
 route local $((rank % 2)) of 2, cross $((rank / 2)) of 2, shares memory with 0: $([ $first = 0 ] && echo true || echo false)
-route world: 0,1,2,3 by tcp
+route world: 0,1,2,3 by $wire
 route pair: $first,$((first + 1)) by shm
-route across: $((rank % 2)),$((rank % 2 + 2)) by tcp
+route across: $((rank % 2)),$((rank % 2 + 2)) by $wire
 route common: $common
 route host: $first,$((first + 1)) by shm
 EOF
 done
-for rank in 0 2 3; do grep -q '^route next: 3,0,2 by tcp' "$work/two-$rank"; done
+for rank in 0 2 3; do grep -q "^route next: 3,0,2 by $wire" "$work/two-$rank"; done
 if grep -q '^route next' "$work/two-1"; then echo "rank 1 should be idle"; exit 1; fi
 grep -q '^route world: 0,1,2,3 by shm' "$work/one-0"
+# One rank on each host, each in the middle of sums without end.
+cut_wire() {
+  local rank name cut=()
+  for rank in 0 1; do
+    name=$([ $rank = 0 ] && echo a || echo b)
+    env WORLD_SIZE=2 RANK="$rank" LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=a MASTER_PORT=29417 \
+      TORCHELASTIC_RUN_ID="hosts-$$-cut" COLLA_SECRET_FILE="$work/secret" \
+      on "$name" "$member" allreduce 1000000000 4000000 4000 > "$work/cut-$rank" 2>&1 &
+    cut+=($!)
+  done
+  for rank in 0 1; do
+    for _ in $(seq 300); do grep -q going "$work/cut-$rank" && break; sleep 0.1; done
+  done
+  ip link set to-b down
+  for rank in 0 1; do
+    for _ in $(seq 200); do kill -0 "${cut[$rank]}" 2>/dev/null || break; sleep 0.1; done
+    if kill "${cut[$rank]}" 2>/dev/null; then echo "rank $rank goes on without the wire"; exit 1; fi
+    if ! grep -q "peer=$((1 - rank)) .*rank $((1 - rank)) on" "$work/cut-$rank"; then
+      cat "$work/cut-$rank"
+      exit 1
+    fi
+  done
+}
+if [ -n "$member" ]; then cut_wire; fi
 echo passed

@@ -25,6 +25,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Tests may run side by side, and their jobs must not meet: every list is one of its own.
 std::string address(int number, const std::string& host = "localhost") {
@@ -134,7 +135,8 @@ TEST(Cluster, SecondProcessForATaskIsRefusedAndTheJobGoesOn) {
 TEST(Cluster, WhoComesFirstSaysForWhomItWaits) {
   const Words lists = {"--ps_hosts", address(0), "--worker_hosts", address(1) + "," + address(2)};
   const auto worker = start(lists + task("worker", 0));
-  ASSERT_TRUE(worker->complains("waiting for ps 0, where the others meet")) << worker->err();
+  ASSERT_TRUE(worker->complains("waiting for ps 0 at " + address(0) + ", where the others meet"))
+      << worker->err();
   const auto server = start(lists + task("ps", 0));
   ASSERT_TRUE(server->complains("waiting for rank 1")) << server->err();
   ASSERT_TRUE(worker->complains("waiting for rank 1")) << worker->err();
@@ -147,11 +149,16 @@ TEST(Cluster, WhoWaitsTooLongSaysForWhom) {
                        "--start-timeout", "0.5"};
   const auto first = start(lists + task("worker", 0));
   EXPECT_EQ(first->wait(), 1);
-  EXPECT_THAT(first->err(), AllOf(HasSubstr("rank 2 did not come within "),
-                                  HasSubstr("were all tasks given the same lists?")));
+  // Where it was expected and what to start, and nothing of how processes meet.
+  EXPECT_THAT(first->err(), AllOf(HasSubstr("rank 2 at " + address(2) + " did not come within "),
+                                  HasSubstr("start it with --job_name worker --task_index 2"),
+                                  Not(HasSubstr("store")), Not(HasSubstr("unix:"))));
   const auto last = start(lists + task("worker", 2));
   EXPECT_EQ(last->wait(), 1);
-  EXPECT_THAT(last->err(), HasSubstr("rank 0, rank 1 did not join"));
+  EXPECT_THAT(last->err(),
+              AllOf(HasSubstr("rank 0 at " + address(0) + ", rank 1 at " + address(1) +
+                              " did not join; start each with its own --job_name and --task_index"),
+                    Not(HasSubstr("epoch/")), Not(HasSubstr("unix:"))));
 }
 
 struct Wrong {
@@ -255,7 +262,10 @@ class ClusterHosts : public ::testing::Test {
   }
   // What a firewall would see: of each connection of a process's host, the port that somebody
   // listens on, and 0 for one to a port where nobody was told to.
-  static std::set<int> portsInUse(pid_t pid) {
+  static std::set<int> portsInUse(pid_t pid) { return ports(pid, "01"); }
+  // The same for ports that somebody listens on.
+  static std::set<int> openPorts(pid_t pid) { return ports(pid, "0A"); }
+  static std::set<int> ports(pid_t pid, const std::string& wanted) {
     std::set<int> ports;
     std::ifstream table("/proc/" + std::to_string(pid) + "/net/tcp");
     std::string line;
@@ -264,7 +274,7 @@ class ClusterHosts : public ::testing::Test {
       std::istringstream fields(line);
       std::string slot, local, remote, state;
       fields >> slot >> local >> remote >> state;
-      if (state != "01") continue;  // Established.
+      if (state != wanted) continue;
       int given = 0;
       for (const std::string& end : {local, remote}) {
         const int port = std::stoi(end.substr(end.find(':') + 1), nullptr, 16);
@@ -293,6 +303,7 @@ TEST_F(ClusterHosts, MeetThroughTheirPortsAlone) {
   }
   for (CollaProcess* process : {worker0.get(), worker1.get()}) {
     EXPECT_THAT(portsInUse(process->pid()), ElementsAre(2222, 2223));
+    EXPECT_THAT(openPorts(process->pid()), ElementsAre(2222, 2223));
   }
   // Second ones, here and there, while the job runs.
   const auto again = startOn(1, all + task("worker", 1));

@@ -148,6 +148,20 @@ def processes_of(parent):
     return found
 
 
+def stop(process):
+    """Returns once every thread has stopped: kill() comes back before the signal has reached them."""
+    os.kill(process, signal.SIGSTOP)
+    deadline = time.monotonic() + LIMIT
+    while True:
+        states = [entry.read_text().rpartition(")")[2].split()[0]
+                  for entry in pathlib.Path(f"/proc/{process}/task").glob("*/stat")]
+        if set(states) == {"T"}:
+            return
+        if time.monotonic() > deadline:
+            raise AssertionError(f"threads of {process} have the states {states}")
+        time.sleep(0.005)
+
+
 class JobTest(unittest.TestCase):
     def test_messages_are_counted_to_the_byte(self):
         with job("--transport", "tcp-plain") as running:
@@ -217,6 +231,12 @@ class JobTest(unittest.TestCase):
             self.assertEqual(page.value("colla_ps_folded_bytes_total", **server),
                              2 * 2 * COUNT * 2 * 4)  # Workers, rows, steps, floats of a row.
             self.assertIsNone(page.value("colla_ps_pushes_total", role="worker"))
+            # Each worker waits for the server in every step, and the server for them.
+            peer = f"ps 0 on host {page.labels('colla_up')[0]['host']}"
+            for rank in (0, 1):
+                self.assertGreater(page.value("colla_wait_seconds_total", peer=peer, role="worker",
+                                              rank=rank), 0)
+            self.assertGreater(page.value("colla_wait_seconds_total", **server), 0)
             self.assertEqual(running.end(), 0)
 
     def test_every_family_is_in_the_docs(self):
@@ -243,7 +263,7 @@ class JobTest(unittest.TestCase):
             running.expect("done", times=2)
             url = url_of(running)
             worker = processes_of(mark)[1]
-            os.kill(worker, signal.SIGSTOP)
+            stop(worker)
             began = time.monotonic()
             page = scrape(url)
             took = time.monotonic() - began

@@ -68,6 +68,29 @@ TEST_F(PlanTest, EveryProcessFindsItsPlace) {
   EXPECT_EQ(made->processes[1].fileName(), "worker-1");
 }
 
+// An outer launcher's are replaced; --env has the last word.
+TEST_F(PlanTest, WorkersHaveWhatTorchExpects) {
+  options_.workers = 2;
+  options_.servers = 1;
+  surroundings_.freePort = 4321;
+  surroundings_.environment.insert(
+      surroundings_.environment.end(),
+      {"RANK=7", "WORLD_SIZE=9", "MASTER_ADDR=b", "TORCHELASTIC_USE_AGENT_STORE=True"});
+  const auto made = plan();
+  ASSERT_TRUE(made.ok()) << made.status();
+  const Process& second = made->processes[1];
+  EXPECT_EQ(valueOf(second, "RANK"), "1");
+  EXPECT_EQ(valueOf(second, "WORLD_SIZE"), "2");
+  EXPECT_EQ(valueOf(second, "LOCAL_RANK"), "1");
+  EXPECT_EQ(valueOf(second, "LOCAL_WORLD_SIZE"), "2");
+  EXPECT_EQ(valueOf(second, "MASTER_ADDR"), "127.0.0.1");
+  EXPECT_EQ(valueOf(second, "MASTER_PORT"), "4321");
+  EXPECT_EQ(valueOf(second, "TORCHELASTIC_USE_AGENT_STORE"), "(none)");
+  EXPECT_EQ(valueOf(made->processes[2], "MASTER_PORT"), "(none)");  // A server.
+  options_.environment = {{"MASTER_PORT", "99"}};
+  EXPECT_EQ(valueOf(plan()->processes[0], "MASTER_PORT"), "99");
+}
+
 TEST_F(PlanTest, ThreadsDependOnCoresAndWorkersAlone) {
   options_.workers = 3;
   EXPECT_EQ(valueOf(plan()->processes[0], "COLLA_THREADS"), "2");

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "support/colla_process.h"
+#include "support/scratch.h"
 
 namespace colla::launch {
 namespace {
@@ -16,21 +17,10 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file.is_open()) << path;
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 class RunOutput : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = ::testing::TempDir() + "launch-" + std::to_string(getpid());
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::string folder_;
+  const Scratch scratch_;
+  const std::string& folder_ = scratch_.path();
 };
 
 TEST_F(RunOutput, KeepsStreamsApartAndPrefixesLines) {
@@ -61,10 +51,10 @@ TEST_F(RunOutput, WritesFilesAsWell) {
   CollaProcess colla({"run", "-np", "2", "--ps", "1", "--output_dir", logs, "--", "/bin/sh", "-c",
                       "printf \"out $COLLA_RANK\"; echo err >&2"});
   EXPECT_EQ(colla.wait(), 0) << colla.err();
-  EXPECT_EQ(contents(logs + "/worker-0.out"), "out 0");
-  EXPECT_EQ(contents(logs + "/worker-1.out"), "out 1");
-  EXPECT_EQ(contents(logs + "/worker-1.err"), "err\n");
-  EXPECT_EQ(contents(logs + "/ps-0.out"), "out 0");
+  EXPECT_EQ(readText(logs + "/worker-0.out"), "out 0");
+  EXPECT_EQ(readText(logs + "/worker-1.out"), "out 1");
+  EXPECT_EQ(readText(logs + "/worker-1.err"), "err\n");
+  EXPECT_EQ(readText(logs + "/ps-0.out"), "out 0");
   EXPECT_THAT(colla.out(), HasSubstr("[ps 0] out 0\n"));
 }
 

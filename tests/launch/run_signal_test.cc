@@ -86,6 +86,16 @@ TEST(RunSignals, IgnoredHangUpStaysIgnored) {
   EXPECT_EQ(colla.wait(), 128 + SIGINT);
 }
 
+// A script's background jobs are started with SIGINT ignored; what is sent to one is meant for it.
+TEST(RunSignals, IgnoredInterruptIsObeyed) {
+  CollaProcess colla({"run", "-np", "2", "--", COLLA_PROBE, "wait"},
+                     {.wrapper = "trap '' INT; exec \"$@\""});
+  ASSERT_TRUE(colla.says("ready", 2));
+  kill(colla.pid(), SIGINT);
+  EXPECT_EQ(colla.wait(), 128 + SIGINT);
+  EXPECT_TRUE(colla.gone());
+}
+
 TEST(RunSignals, TerminalGivesColourInputAndOneInterrupt) {
   const std::string script =
       "read x; echo \"got $x\"; trap 'echo interrupted; exit 0' INT; echo ready; "

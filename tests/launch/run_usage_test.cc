@@ -1,4 +1,5 @@
 // Command lines, good and bad.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,8 +9,10 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <tuple>
 
 #include "support/colla_process.h"
+#include "support/scratch.h"
 
 namespace colla::launch {
 namespace {
@@ -38,29 +41,42 @@ INSTANTIATE_TEST_SUITE_P(
     All, RunUsage,
     ::testing::Values(
         Usage{"NoCommand", {}, 2, "no command given"},
-        Usage{"UnknownCommand", {"rnu"}, 2, "there is no command \"rnu\""},
+        Usage{"UnknownCommand", {"rnu"}, 2, "there is no command \"rnu\"; did you mean run?"},
         Usage{"NoWorkers", {"run", "true"}, 2, "--np is required"},
         Usage{"ZeroWorkers", {"run", "-np", "0", "true"}, 2, "-np is 0"},
         Usage{"NegativeWorkers", {"run", "-np", "-3", "true"}, 2, "-np is -3"},
         Usage{"AbsurdWorkers", {"run", "-np", "1000000", "true"}, 2, "more than the 4096"},
         Usage{"OverflowingWorkers", {"run", "-np", "99999999999", "true"}, 2, "99999999999"},
         Usage{"TextWorkers", {"run", "--np", "two", "true"}, 2, "two"},
-        Usage{"UnknownFlag", {"run", "-np", "1", "--tranport", "shm", "true"}, 2, "--tranport"},
+        Usage{"UnknownFlag",
+              {"run", "-np", "1", "--tranport", "shm", "true"},
+              2,
+              "--tranport; did you mean --transport?"},
         Usage{"SpareAll",
               {"run", "-np", "2", "--spare-workers", "2", "true"},
               2,
               "--spare-workers is 2, but must be from 0 to 1"},
         Usage{"SpareNegative", {"run", "-np", "2", "--spare-workers", "-1", "true"}, 2, "is -1"},
+        Usage{"UnknownStrategy",
+              {"run", "-np", "1", "--strategy", "hybird", "true"},
+              2,
+              "; did you mean hybrid?"},
+        Usage{"UnknownHelp", {"help", "rnu"}, 2, "there is no command \"rnu\"; did you mean run?"},
+        Usage{"FlagBeforeWorkers", {"run", "--nump", "2", "true"}, 2, "there is no flag --nump"},
         Usage{"NoProgram", {"run", "-np", "2"}, 2, "no program given"},
         Usage{"BadEnvironment", {"run", "-np", "1", "--env", "X", "true"}, 2, "NAME=VALUE"},
         Usage{
             "PlaceVariable", {"run", "-np", "1", "--env", "COLLA_RANK=1", "true"}, 2, "COLLA_RANK"},
         Usage{"ZeroTimeout", {"run", "-np", "1", "--timeout", "0", "true"}, 2, "--timeout is 0"},
+        Usage{"NoSettingsFile",
+              {"run", "-np", "1", "--config", "/nonexistent/colla.toml", "true"},
+              2,
+              "settings file /nonexistent/colla.toml cannot be read: No such file or directory"},
         Usage{"BadSetting", {"run", "-np", "1", "--spin-us", "x", "true"}, 2, "--spin-us is \"x\""},
         Usage{"UnknownTransport",
               {"run", "-np", "2", "--transport", "pigeon", "true"},
               2,
-              "--transport is \"pigeon\", but takes auto, shm, tcp or tcp-plain"},
+              "--transport is \"pigeon\", but takes auto, shm, tcp, tcp-plain or ucx"},
         Usage{"UnknownAlgorithm",
               {"run", "-np", "2", "--algorithm", "fastest", "true"},
               2,
@@ -136,6 +152,49 @@ TEST(RunUsageBad, SettingsForTheProcessesAreCheckedAsWell) {
   EXPECT_EQ(colla.out(), "[worker 0] warn\n");
 }
 
+// A job on one host does not need it, but a secret that others can read is found out now.
+TEST(RunUsageBad, ASecretThatIsNoneIsRefusedOnOneHostToo) {
+  const Scratch folder;
+  const std::string file = folder.write("secret", std::string(40, 's'));
+  const auto refusal = [&] {
+    CollaProcess colla({"run", "-np", "2", "--secret-file", file, "--", "/bin/echo", "started"});
+    EXPECT_EQ(colla.wait(), 2);
+    EXPECT_EQ(colla.out(), "");
+    EXPECT_EQ(std::ranges::count(colla.err(), '\n'), 1) << colla.err();
+    return colla.err();
+  };
+  std::filesystem::permissions(file, std::filesystem::perms{0644});
+  EXPECT_THAT(refusal(), HasSubstr(file + " can be read or written by others; run `chmod 600`"));
+  std::filesystem::permissions(file, std::filesystem::perms{0600});
+  std::ofstream(file) << "short";
+  EXPECT_THAT(refusal(), HasSubstr(file + " has 5 bytes, which is too short"));
+  std::filesystem::remove(file);
+  EXPECT_THAT(refusal(), HasSubstr(file + " cannot be read: No such file or directory"));
+  // A program that is alone does without it as well.
+  CollaProcess alone(
+      {"barrier", "1", "0", "20000"},
+      {.program = COLLA_JOB_MEMBER, .wrapper = "COLLA_SECRET_FILE=" + file + " exec \"$@\""});
+  EXPECT_EQ(alone.wait(), 1);
+  EXPECT_THAT(alone.out(), HasSubstr(file + " cannot be read"));
+}
+
+TEST(RunUsageBad, TooFewOpenFilesAreOneLine) {
+  for (const auto& [limit, processes, needed] :
+       {std::tuple(12, "2", "24"), std::tuple(23, "2", "24"), std::tuple(200, "100", "416")}) {
+    CollaProcess colla({"run", "-np", processes, "--", "/bin/echo", "started"},
+                       {.wrapper = fmt::format("ulimit -n {}; exec \"$@\"", limit)});
+    EXPECT_EQ(colla.wait(), 1);
+    EXPECT_EQ(colla.err(), fmt::format("colla run: `ulimit -n` is {}, but a job of {} processes "
+                                       "needs {} open files: raise it\n",
+                                       limit, processes, needed));
+    EXPECT_EQ(colla.out(), "");
+  }
+  // With so many it works, and workers may have as few of their own.
+  CollaProcess colla({"run", "-np", "2", "--", COLLA_JOB_MEMBER, "barrier", "1", "0", "20000"},
+                     {.wrapper = "ulimit -Sn 20; ulimit -Hn 24; exec \"$@\""});
+  EXPECT_EQ(colla.wait(), 0) << colla.out() << colla.err();
+}
+
 // In a network namespace of its own, which has two ports: rank by rank takes one.
 TEST(RunUsageGood, NoFreePortIsOneLine) {
   if (std::system("unshare --net true 2>/dev/null") != 0) GTEST_SKIP() << "no right to make one";
@@ -175,7 +234,11 @@ TEST(Colla, OverviewVersionAndSettings) {
   EXPECT_THAT(version.out(), AllOf(HasSubstr("colla 0."), HasSubstr("transports:")));
   CollaProcess run({"run", "--help"});
   EXPECT_EQ(run.wait(), 0);
-  EXPECT_THAT(run.out(), AllOf(HasSubstr("126 for"), HasSubstr("127 for")));
+  EXPECT_THAT(run.out(), AllOf(HasSubstr("126 for"), HasSubstr("127 for"), HasSubstr("--threads N"),
+                               HasSubstr("--start-timeout SECONDS")));
+  CollaProcess helpRun({"help", "run"});
+  EXPECT_EQ(helpRun.wait(), 0);
+  EXPECT_EQ(helpRun.out(), run.out());
   CollaProcess settings({"settings"}, {.wrapper = "COLLA_SPIN_US=77 COLLA_SPINUS=7 exec \"$@\""});
   EXPECT_EQ(settings.wait(), 0);
   EXPECT_THAT(settings.err(), HasSubstr("COLLA_SPINUS is set, but nothing reads it"));

@@ -8,8 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "support/checkpoints.h"
-#include "support/command.h"
+#include "support/colla_test.h"
 
 namespace colla::models {
 namespace {
@@ -27,11 +26,8 @@ std::vector<std::string> linesOf(const std::string& text) {
   return lines;
 }
 
-class PredictTest : public checkpoint::CheckpointTest {
+class PredictTest : public cli::CollaTest {
  protected:
-  cli::Outcome colla(const std::string& arguments) const {
-    return cli::runColla(scratch_.path(), arguments);
-  }
   void train(const std::string& flags) const {
     const auto trained = colla("train " + flags + " --checkpoint-dir run --quiet");
     ASSERT_EQ(trained.exitCode, 0) << trained.error;
@@ -61,7 +57,7 @@ TEST_F(PredictTest, ClassesWithProbabilities) {
   const auto csv = colla("predict " + model + " --checkpoint run@12 --batch 7 --out out.csv");
   ASSERT_EQ(csv.exitCode, 0) << csv.error;
   EXPECT_THAT(csv.out, IsEmpty());
-  const auto lines = linesOf(checkpoint::readText(path("out.csv")));
+  const auto lines = linesOf(readText(path("out.csv")));
   EXPECT_THAT(lines.at(0), StartsWith("sample,class,probability_0,probability_1,"));
 
   const auto all = objects(model + " --batch 11");
@@ -140,7 +136,7 @@ TEST_F(PredictTest, RefusesWithOneLine) {
     return outcome.error;
   };
   const std::string data = " --data synthetic:mnist:60";
-  EXPECT_THAT(refused("predict mlp" + data, 2), HasSubstr("--checkpoint"));
+  EXPECT_THAT(refused("predict mlp" + data, 2), HasSubstr("CHECKPOINT says which training"));
   EXPECT_THAT(refused("predict mlp --checkpoint nowhere" + data, 1), HasSubstr("nowhere"));
   EXPECT_THAT(refused("predict mlp --hidden 7 --checkpoint run" + data, 1),
               AllOf(HasSubstr("hidden=100"), HasSubstr("hidden=7")));

@@ -8,8 +8,7 @@
 #include <regex>
 #include <vector>
 
-#include "support/checkpoints.h"
-#include "support/command.h"
+#include "support/colla_test.h"
 
 namespace colla::models {
 namespace {
@@ -24,12 +23,8 @@ struct Training {
 
 std::ostream& operator<<(std::ostream& out, const Training& run) { return out << run.flags; }
 
-class SameBitsTest : public checkpoint::CheckpointTest,
-                     public ::testing::WithParamInterface<Training> {
+class SameBitsTest : public cli::CollaTest, public ::testing::WithParamInterface<Training> {
  protected:
-  cli::Outcome colla(const std::string& arguments) const {
-    return cli::runColla(scratch_.path(), arguments);
-  }
 };
 
 std::string withoutSeconds(const std::string& lines) {

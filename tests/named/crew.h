@@ -90,14 +90,14 @@ class Ticket {
 };
 
 template <typename T>
-Ticket submit(Exchange& exchange, Request request, const std::vector<T>& input) {
+Ticket submit(NamedExchange& exchange, Request request, const std::vector<T>& input) {
   request.type = dataTypeOf<T>();
   auto [whole, ticket] = Ticket::of(std::move(request), input);
   const Status status = exchange.submit(std::move(whole));
   EXPECT_TRUE(status.ok()) << status;
   return ticket;
 }
-inline Ticket barrier(Exchange& exchange, const std::string& name, int set = 0) {
+inline Ticket barrier(NamedExchange& exchange, const std::string& name, int set = 0) {
   return submit<float>(exchange, {.name = name, .kind = Kind::kBarrier, .set = set}, {});
 }
 
@@ -117,7 +117,7 @@ inline std::vector<float> noise(int seed, std::size_t count) {
 }
 
 // Until join() is over; the last rank, or -1.
-inline int joinAndWait(Exchange& exchange) {
+inline int joinAndWait(NamedExchange& exchange) {
   auto [request, ticket] = Ticket::of<float>({}, {});
   const auto last = std::make_shared<int>(-1);
   const Status status = exchange.join([done = request.done, last](const Status& s, int rank) {
@@ -138,7 +138,7 @@ class Crew {
     jobs_ = *std::move(jobs);
     exchanges_.resize(jobs_.size());
     each([&](int rank) {
-      auto exchange = Exchange::create(*jobs_[rank], options);
+      auto exchange = NamedExchange::create(*jobs_[rank], options);
       EXPECT_TRUE(exchange.ok()) << exchange.status();
       exchanges_[rank] = *std::move(exchange);
     });
@@ -149,7 +149,7 @@ class Crew {
   }
 
   int size() const { return static_cast<int>(jobs_.size()); }
-  Exchange& operator[](int rank) { return *exchanges_[rank]; }
+  NamedExchange& operator[](int rank) { return *exchanges_[rank]; }
   void destroy(int rank) { exchanges_[rank].reset(); }
 
   // In a thread of its own for each rank.
@@ -161,7 +161,7 @@ class Crew {
 
  private:
   std::vector<std::unique_ptr<Job>> jobs_;
-  std::vector<std::unique_ptr<Exchange>> exchanges_;
+  std::vector<std::unique_ptr<NamedExchange>> exchanges_;
 };
 
 }  // namespace colla::named::test

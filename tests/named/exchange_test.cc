@@ -61,7 +61,7 @@ TEST(ExchangeTest, SumsAreThoseOfTheCollectives) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 3; ++rank) {
     threads.emplace_back([&, rank] {
-      auto exchange = *Exchange::create(*jobs[rank]);
+      auto exchange = *NamedExchange::create(*jobs[rank]);
       std::vector<float> plain = noise(rank, 5000);
       const Ticket ticket = submit(*exchange, allreduce("w", 5000, Op::kAverage), plain);
       EXPECT_TRUE(ticket.wait().ok());

@@ -231,8 +231,8 @@ TEST(ExchangeLifeTest, TwoExchangesOfAJobDoNotMix) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
-      auto one = *Exchange::create(*jobs[rank]);
-      auto two = *Exchange::create(*jobs[rank]);
+      auto one = *NamedExchange::create(*jobs[rank]);
+      auto two = *NamedExchange::create(*jobs[rank]);
       const Ticket first = submit<float>(*one, allreduce("w", 1), {1});
       const Ticket second = submit<float>(*two, allreduce("w", 1), {10});
       EXPECT_TRUE(first.wait().ok());
@@ -240,7 +240,7 @@ TEST(ExchangeLifeTest, TwoExchangesOfAJobDoNotMix) {
       EXPECT_THAT(first.as<float>(), ElementsAre(2));
       EXPECT_THAT(second.as<float>(), ElementsAre(20));
       one.reset();
-      auto three = *Exchange::create(*jobs[rank]);
+      auto three = *NamedExchange::create(*jobs[rank]);
       EXPECT_TRUE(submit<float>(*three, allreduce("w", 1), {1}).wait().ok());
     });
   }

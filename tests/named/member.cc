@@ -37,7 +37,7 @@ struct Outcome {
   }
 };
 
-Status start(named::Exchange& exchange, named::Request request, std::span<const float> input,
+Status start(named::NamedExchange& exchange, named::Request request, std::span<const float> input,
              const std::shared_ptr<Outcome>& result) {
   request.input = std::as_bytes(input);
   request.output = [result](std::span<const std::int64_t> shape) {
@@ -55,7 +55,7 @@ Status start(named::Exchange& exchange, named::Request request, std::span<const 
 }
 
 // The first error that comes.
-Status keepBusy(named::Exchange& exchange, const std::string& mode, int rank) {
+Status keepBusy(named::NamedExchange& exchange, const std::string& mode, int rank) {
   std::vector<float> small(100, 1), large(100'000, 1);
   for (long round = 0; mode != "rounds" || round < kRounds; ++round) {
     std::vector<std::shared_ptr<Outcome>> results;
@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
     std::cout << job.status() << std::endl;
     return 1;
   }
-  auto exchange = named::Exchange::create(**job);
+  auto exchange = named::NamedExchange::create(**job);
   if (!exchange.ok()) {
     std::cout << exchange.status() << std::endl;
     return 1;

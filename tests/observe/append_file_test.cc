@@ -20,12 +20,12 @@ TEST_F(AppendFileTest, IsWrittenOutByTimeAndBySize) {
   ASSERT_TRUE(file->append("a").ok());
   clock_.advance(999ms);
   ASSERT_TRUE(file->append("b").ok());
-  EXPECT_EQ(contents(path), "");
+  EXPECT_EQ(readText(path), "");
   clock_.advance(1ms);
   ASSERT_TRUE(file->append("c").ok());
-  EXPECT_EQ(contents(path), "abc");
+  EXPECT_EQ(readText(path), "abc");
   ASSERT_TRUE(file->append(std::string(AppendFile::kBuffered, 'x')).ok());
-  EXPECT_EQ(contents(path).size(), 3 + AppendFile::kBuffered);
+  EXPECT_EQ(readText(path).size(), 3 + AppendFile::kBuffered);
 }
 
 TEST_F(AppendFileTest, DestructorWritesWhatIsLeft) {
@@ -34,7 +34,7 @@ TEST_F(AppendFileTest, DestructorWritesWhatIsLeft) {
     auto file = AppendFile::open(path, Mode::kReplace, 1h, clock_);
     ASSERT_TRUE(file.ok() && file->append("left").ok());
   }
-  EXPECT_EQ(contents(path), "left");
+  EXPECT_EQ(readText(path), "left");
 }
 
 TEST_F(AppendFileTest, ModesDoWhatTheySay) {
@@ -47,9 +47,9 @@ TEST_F(AppendFileTest, ModesDoWhatTheySay) {
   ASSERT_TRUE(write(Mode::kCreate, "one").ok());
   EXPECT_EQ(write(Mode::kCreate, "two").code(), StatusCode::kRefused);
   ASSERT_TRUE(write(Mode::kAppend, "two").ok());
-  EXPECT_EQ(contents(path), "onetwo");
+  EXPECT_EQ(readText(path), "onetwo");
   ASSERT_TRUE(write(Mode::kReplace, "three").ok());
-  EXPECT_EQ(contents(path), "three");
+  EXPECT_EQ(readText(path), "three");
 }
 
 TEST_F(AppendFileTest, ErrorsNameThePathAndStay) {

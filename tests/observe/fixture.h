@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/deadline.h"
+#include "support/scratch.h"
 
 namespace colla::observe {
 
@@ -24,19 +25,8 @@ class TestClock : public Clock {
 
 class ObserveTest : public ::testing::Test {
  protected:
-  ObserveTest() : folder_(::testing::TempDir() + "observe-" + std::to_string(getpid())) {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  ~ObserveTest() override { std::filesystem::remove_all(folder_); }
-
-  static std::string contents(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    EXPECT_TRUE(file.is_open()) << path;
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-
-  const std::string folder_;
+  const Scratch scratch_;
+  const std::string& folder_ = scratch_.path();
   TestClock clock_;
 };
 

@@ -94,7 +94,7 @@ TEST_F(ProgressTest, FileGetsLinesAndNothingElse) {
   std::FILE* file = std::fopen(path.c_str(), "w");
   train(file);
   std::fclose(file);
-  EXPECT_EQ(contents(path),
+  EXPECT_EQ(readText(path),
             "Epoch 1/2\n40/40 - 1s - loss: 2.0179 - accuracy: 0.2585\n"
             "Epoch 2/2\n40/40 - 1s - loss: 2.0179 - accuracy: 0.2585\n");
 }
@@ -141,9 +141,14 @@ class Terminal {
   std::FILE* file_ = nullptr;
 };
 
+// As under `colla run`, which gives a process a terminal of its own making if it has one itself.
 class ProgressTerminalTest : public ProgressTest {
  protected:
-  ProgressTerminalTest() { setenv("TERM", "xterm", 1); }
+  ProgressTerminalTest() {
+    setenv("TERM", "xterm", 1);
+    setenv("COLLA_RANK", "0", 1);
+  }
+  ~ProgressTerminalTest() override { unsetenv("COLLA_RANK"); }
   Terminal terminal_{80};
 };
 
@@ -178,6 +183,16 @@ TEST_F(ProgressTerminalTest, FollowsTheWindowAndLeavesNothingBehind) {
     EXPECT_NE(terminal_.read(), "");
   }
   EXPECT_EQ(terminal_.read(), "\r\033[K");
+}
+
+// mpirun gives its processes terminals, but what these show goes into its own output.
+TEST_F(ProgressTerminalTest, TerminalOfAnUnknownLauncherGetsLines) {
+  unsetenv("COLLA_RANK");
+  Progress progress(terminal_.file(), clock_);
+  progress.begin({.steps = 10});
+  progress.step(10, 10, kTwo);
+  progress.end({});
+  EXPECT_EQ(terminal_.read(), "Step 10/10 - 0s\n");
 }
 
 TEST_F(ProgressTerminalTest, DumbTerminalGetsLines) {

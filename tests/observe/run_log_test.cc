@@ -42,7 +42,7 @@ TEST_F(RunLogTest, HasOneRowPerStep) {
   ASSERT_TRUE(log->step(stepAt(1, 0.000002)).ok());
   ASSERT_TRUE(log->step({.number = 2, .start = 1, .end = 2, .loss = NAN, .metrics = {}}).ok());
   ASSERT_TRUE(log->close().ok());
-  EXPECT_EQ(contents(path_), std::string(kHeader) +
+  EXPECT_EQ(readText(path_), std::string(kHeader) +
                                  "1\t0.000002\t0.250002\t0.333333333\t0.500000\n"
                                  "2\t1.000000\t2.000000\tnan\tnan\n");
 }
@@ -59,7 +59,7 @@ TEST_F(RunLogTest, ResumeDropsLaterRowsAndGoesOnInTime) {
     ASSERT_TRUE(log.ok()) << log.status();
     ASSERT_TRUE(log->step(stepAt(11, 0.5)).ok());
   }
-  const std::string text = contents(path_);
+  const std::string text = readText(path_);
   EXPECT_THAT(text, HasSubstr("\n10\t10.000000\t10.250000\t0.333333333\t0.500000\n"
                               "11\t10.750000\t11.000000\t0.333333333\t0.500000\n"));
   EXPECT_EQ(std::ranges::count(text, '\n'), 12);
@@ -68,19 +68,19 @@ TEST_F(RunLogTest, ResumeDropsLaterRowsAndGoesOnInTime) {
 TEST_F(RunLogTest, ResumeBeyondTheLastRowKeepsAllWholeOnes) {
   std::ofstream(path_) << kHeader << "1\t0.0\t0.5\tnan\t0.1\n2\t0.5\t1.0\t2.";
   { ASSERT_TRUE(open(7).ok()); }
-  EXPECT_EQ(contents(path_), std::string(kHeader) + "1\t0.0\t0.5\tnan\t0.1\n");
+  EXPECT_EQ(readText(path_), std::string(kHeader) + "1\t0.0\t0.5\tnan\t0.1\n");
 }
 
 TEST_F(RunLogTest, NewRunStartsAnew) {
   std::ofstream(path_) << kHeader << "1\t0.0\t0.5\t2.0\t0.1\n";
   { ASSERT_TRUE(open().ok()); }
-  EXPECT_EQ(contents(path_), kHeader);
+  EXPECT_EQ(readText(path_), kHeader);
 }
 
 TEST_F(RunLogTest, CrashBeforeTheHeaderWasOutDoesNoHarm) {
   std::ofstream(path_) << kHeader.substr(0, 7);
   { ASSERT_TRUE(open(3).ok()); }
-  EXPECT_EQ(contents(path_), kHeader);
+  EXPECT_EQ(readText(path_), kHeader);
 }
 
 TEST_F(RunLogTest, LeavesOtherFilesAlone) {
@@ -88,7 +88,7 @@ TEST_F(RunLogTest, LeavesOtherFilesAlone) {
     std::ofstream(path_, std::ios::trunc) << text;
     EXPECT_THAT(toString(open().status()),
                 HasSubstr(path_ + " exists and is not the log of a run"));
-    EXPECT_EQ(contents(path_), text);
+    EXPECT_EQ(readText(path_), text);
   }
 }
 

@@ -47,7 +47,7 @@ TEST_F(SinkTest, RunLog) {
   auto sink = runLogSink(folder_ + "/log.txt", 0);
   ASSERT_TRUE(sink.ok());
   ASSERT_TRUE(run(**sink).ok());
-  const std::string text = contents(folder_ + "/log.txt");
+  const std::string text = readText(folder_ + "/log.txt");
   EXPECT_EQ(std::ranges::count(text, '\n'), 3) << text;
   EXPECT_THAT(text, HasSubstr("\n2\t1.000000\t2.000000\t1\t0.500000\n"));
 }
@@ -56,7 +56,7 @@ TEST_F(SinkTest, Json) {
   auto sink = jsonSink(folder_ + "/steps.json");
   ASSERT_TRUE(sink.ok());
   ASSERT_TRUE(run(**sink).ok());
-  const std::string text = contents(folder_ + "/steps.json");
+  const std::string text = readText(folder_ + "/steps.json");
   EXPECT_EQ(std::ranges::count(text, '\n'), 3) << text;
   EXPECT_THAT(text,
               HasSubstr("\"val_accuracy\":0.75"));  // The step is written after its evaluation.
@@ -68,7 +68,7 @@ TEST_F(SinkTest, Events) {
   ASSERT_TRUE(sink.ok());
   ASSERT_TRUE(run(**sink).ok());
   const auto file = std::filesystem::directory_iterator(folder_)->path();
-  const std::string bytes = contents(file);
+  const std::string bytes = readText(file);
   for (const char* tag : {"train/loss", "train/accuracy", "test/loss", "test/accuracy"}) {
     EXPECT_THAT(bytes, HasSubstr(tag));
   }
@@ -79,7 +79,7 @@ TEST_F(SinkTest, Progress) {
   std::FILE* const file = std::fopen(path.c_str(), "w");
   ASSERT_TRUE(run(*progressSink(file)).ok());
   std::fclose(file);
-  EXPECT_THAT(contents(path), HasSubstr("loss: 2.5000 - accuracy: 0.2500"));
+  EXPECT_THAT(readText(path), HasSubstr("loss: 2.5000 - accuracy: 0.2500"));
 }
 
 TEST_F(SinkTest, NamesTheFileThatCannotBeWritten) {

@@ -37,7 +37,7 @@ TEST_F(StepLogTest, HasAnObjectPerStepAndTotals) {
                            .peakMemory = 123456789012})
                   .ok());
 
-  std::istringstream lines(contents(path));
+  std::istringstream lines(readText(path));
   std::vector<json> objects;
   for (std::string line; std::getline(lines, line);) objects.push_back(json::parse(line));
   ASSERT_EQ(objects.size(), 3u);

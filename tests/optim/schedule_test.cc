@@ -52,6 +52,20 @@ TEST(ScheduleTest, CosineFallsToItsFloorAndStays) {
   EXPECT_EQ(factors("cosine:3:0.3", 4)[3], 0.3);
 }
 
+// The run counts plateaus; what is left for the schedule is to say what they are.
+TEST(ScheduleTest, PlateausAreNamed) {
+  const auto schedule = parseSchedule("plateau:accuracy:3:0.1:0.002,warmup:2");
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  EXPECT_EQ(std::get<PlateauRate>(schedule->shape), (PlateauRate{"accuracy", 3, 0.1, 0.002}));
+  EXPECT_EQ(toString(*schedule), "plateau:accuracy:3:0.1:0.002,warmup:2");
+  EXPECT_THAT(factors("plateau:loss:1:0.5,warmup:2", 4), ElementsAre(0.5, 1, 1, 1));
+  EXPECT_FALSE(parseSchedule("plateau:loss:1").ok());
+  EXPECT_FALSE(parseSchedule("plateau::1:0.5").ok());
+  EXPECT_FALSE(parseSchedule("plateau:loss:0:0.5").ok());
+  EXPECT_FALSE(parseSchedule("plateau:loss:1:1").ok());
+  EXPECT_FALSE(parseSchedule("plateau:loss:1:0.5:-1").ok());
+}
+
 TEST(ScheduleTest, WarmupRisesInFrontOfEachShape) {
   EXPECT_THAT(factors("constant,warmup:4", 6), ElementsAre(0.25, 0.5, 0.75, 1, 1, 1));
   EXPECT_THAT(factors("step:2:0.5,warmup:2", 7), ElementsAre(0.5, 1, 1, 1, 0.5, 0.5, 0.25));

@@ -91,7 +91,7 @@ TEST_F(CoordinatorTest, ABackupWorkerIsDroppedAndTheSumIsMadeWhole) {
   EXPECT_THAT(orders[0].take, IsEmpty());
   EXPECT_THAT(released(orders[0]), ElementsAre(1));
   EXPECT_TRUE(orders[0].release[0].dropped);
-  EXPECT_EQ(orders[0].reason, "dropped the gradients of rank 1 for step 1: 1 update late");
+  EXPECT_EQ(orders[0].reason, "dropped the gradients of rank 1 for step 1: their staleness is 1");
   EXPECT_THAT(coordinator_->takeNews(), ElementsAre(orders[0].reason));
   EXPECT_EQ(coordinator_->statistics().dropped, 1);
 }
@@ -209,9 +209,50 @@ TEST_F(CoordinatorTest, WorkersWithoutSamplesAreLetGoWithoutAnUpdate) {
 
 TEST_F(CoordinatorTest, EverybodyLearnsThatOneWouldLikeToStop) {
   begin({.consistency = Consistency::kAsync, .workers = 2});
-  EXPECT_FALSE(finished(0, 0)[0].stop);
-  EXPECT_TRUE(finished(1, 0, {.stop = true})[0].stop);
-  EXPECT_TRUE(finished(0, 1)[0].stop);
+  EXPECT_EQ(finished(0, 0)[0].stop, Stop::kNo);
+  EXPECT_EQ(finished(1, 0, {.stop = Stop::kRequested})[0].stop, Stop::kRequested);
+  EXPECT_EQ(finished(0, 1)[0].stop, Stop::kRequested);
+  // Ctrl-C is stronger, and stays so.
+  EXPECT_EQ(finished(0, 2, {.stop = Stop::kInterrupted})[0].stop, Stop::kInterrupted);
+  EXPECT_EQ(finished(1, 2, {.stop = Stop::kRequested})[0].stop, Stop::kInterrupted);
+}
+
+// The one worker that evaluates lowers the rate of all, at once and for good.
+TEST_F(CoordinatorTest, TheLowestPlateauCountsForEverybody) {
+  begin({.consistency = Consistency::kAsync, .workers = 2});
+  EXPECT_EQ(finished(1, 0, {.factor = 0.5})[0].terms.factor, 0.5);
+  EXPECT_EQ(finished(0, 0, {.factor = 0.5, .plateau = 0.1})[0].terms.factor, 0.5 * 0.1);
+  EXPECT_EQ(finished(1, 1, {.factor = 0.5})[0].terms.factor, 0.5 * 0.1);
+}
+
+// Other workers make the updates around it: the copy is of the step that was announced.
+TEST_F(CoordinatorTest, TheSnapshotThatWorker0AnnouncedIsOfItsStep) {
+  for (const double clipNorm : {0.0, 1.0}) {
+    begin({.consistency = Consistency::kAsync, .workers = 2}, 1, clipNorm);
+    std::vector<OrderKind> kinds;
+    std::vector<std::int64_t> snapshots;
+    const auto take = [&](std::vector<Order> orders) {
+      while (!orders.empty()) {
+        std::vector<Order> more;
+        for (const Order& order : orders) {
+          kinds.push_back(order.kind);
+          if (order.kind == OrderKind::kSnapshot) snapshots.push_back(order.step);
+          if (order.kind == OrderKind::kSum) more = coordinator_->squares(0, {});
+        }
+        orders = std::move(more);
+      }
+    };
+    take(finished(0, 0, {.snapshotAt = 3}));
+    for (std::int64_t step = 1; step < 5; ++step) take(finished(1, step));
+    EXPECT_THAT(snapshots, ElementsAre(3)) << clipNorm;
+    // Not while worker 0 reads one: it does not announce the next, or asked for a different one.
+    take(finished(0, 5));
+    take(finished(1, 6));
+    take(finished(0, 7, {.snapshotAt = 10}));
+    take(coordinator_->snapshot());
+    for (std::int64_t step = 8; step < 12; ++step) take(finished(1, step));
+    EXPECT_THAT(snapshots, ElementsAre(3, 8)) << clipNorm;
+  }
 }
 
 TEST_F(CoordinatorTest, AStepThatNeverEndsNamesWhomItWaitedFor) {

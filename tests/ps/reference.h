@@ -79,10 +79,14 @@ struct Model {
 class Reference {
  public:
   Reference(const OptimizerOptions& optimizer, int slices, double clip)
-      : rule_(*optim::UpdateRule::make(optimizer)), slices_(slices), clip_(clip) {
+      : Reference(std::vector(3, optimizer), slices, clip) {}
+  // `optimizers`: of weight, table and bias.
+  Reference(const std::vector<OptimizerOptions>& optimizers, int slices, double clip)
+      : slices_(slices), clip_(clip) {
     for (const std::size_t size : {model.weight.size(), model.table.size(), model.bias.size()}) {
+      rules_.push_back(*optim::UpdateRule::make(optimizers[rules_.size()]));
       auto& slots = slots_.emplace_back();
-      for (const optim::Slot& slot : rule_.slots()) {
+      for (const optim::Slot& slot : rules_.back().slots()) {
         slots.emplace_back(size, static_cast<float>(slot.initial));
       }
     }
@@ -137,11 +141,14 @@ class Reference {
       squares += optim::sumOfSquares(std::span(weight));
       scale = optim::clipFactor(std::sqrt(squares), clip_);
     }
-    const optim::Update update{
-        .step = step + 1, .lr = learningRate(rule_.options()) * factor, .gradScale = scale};
-    rule_.apply<float>(update, model.weight, weight, spans(0));
-    rule_.applyRows<float>(update, model.table, kWidth, rows.rows, rows.values, spans(1));
-    rule_.apply<float>(update, model.bias, bias, spans(2));
+    const auto update = [&](int tensor) {
+      return optim::Update{.step = step + 1,
+                           .lr = learningRate(rules_[tensor].options()) * factor,
+                           .gradScale = scale};
+    };
+    rules_[0].apply<float>(update(0), model.weight, weight, spans(0));
+    rules_[1].applyRows<float>(update(1), model.table, kWidth, rows.rows, rows.values, spans(1));
+    rules_[2].apply<float>(update(2), model.bias, bias, spans(2));
     model.mean = sum(3, model.mean.size());
     model.sums = canonicalSum<double>(
         all, [&](int slice) { return numbers(step, slice, 4, model.sums.size()); });
@@ -157,7 +164,7 @@ class Reference {
   Model model;
 
  private:
-  const optim::UpdateRule rule_;
+  std::vector<optim::UpdateRule> rules_;
   const int slices_;
   const double clip_;
   std::vector<std::vector<std::vector<float>>> slots_;

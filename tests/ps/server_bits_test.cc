@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 
+#include "optim/cases.h"
 #include "ps/crew.h"
 #include "ps/reference.h"
 
@@ -80,6 +81,39 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ServerBitsTest,
                                            Case{Wire::kTcp, 2, 2, 2, "adamw", 0, 2},
                                            Case{Wire::kTcpPlain, 3, 1, 5, "momentum", 1}),
                          nameOf);
+
+// Any optimizers side by side, in one block and in partitions, with more slots and with fewer.
+TEST(GroupsTest, EveryEntryHasTheBitsOfItsOwnOptimizer) {
+  const std::vector<OptimizerOptions> all = optim::allOptions();
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    std::mt19937 random(seed);
+    const auto any = [&] { return all[random() % all.size()]; };
+    const std::vector<OptimizerOptions> chosen = {any(), any(), any()};
+    const double clip = seed % 2 == 0 ? 0 : 2.5;
+    Crew crew(seed % 3 == 0 ? Wire::kMessages : Wire::kShared, 2, 2);
+    Declaration declaration = declarationFor(entries(), 2, 2, 3);
+    declaration.optimizer = chosen[2];  // The bias has none of its own.
+    declaration.entries[0].optimizer = chosen[0];
+    declaration.entries[1].optimizer = chosen[1];
+    declaration.clipNorm = clip;
+    crew.run([&](int rank) {
+      auto client = Client::connect(crew.client(rank), declaration);
+      ASSERT_TRUE(client.ok()) << client.status();
+      Reference reference(chosen, 3, clip);
+      Trainee trainee(**client, rank, 3, 2);
+      trainee.begin(reference.model);
+      for (std::int64_t step = 0; step < 4; ++step) {
+        ASSERT_TRUE(trainee.step(step).ok());
+        reference.step(step, factorAt(step));
+        EXPECT_TRUE(sameBits(entryOf<float>(**client, 0), reference.model.weight)) << seed;
+        EXPECT_TRUE(sameBits(entryOf<float>(**client, 2), reference.model.bias)) << seed;
+        EXPECT_TRUE(sameBits(tableOf(**client), reference.model.table)) << seed;
+      }
+      EXPECT_TRUE((*client)->leave().ok());
+    });
+    for (const Status& status : crew.servers()) EXPECT_TRUE(status.ok()) << status;
+  }
+}
 
 TEST(SnapshotTest, IsOfOneStepWhileTrainingGoesOn) {
   Crew crew(Wire::kShared, 2, 2);

@@ -20,6 +20,7 @@ TEST(WireTest, DeclarationsComeBackAsTheyWere) {
                          {.name = "t", .kind = Kind::kRows, .shape = {9, 1}}};
   declaration.layout = {.servers = 3, .partitions = 4};
   declaration.optimizer = Adam{.lr = 0.1, .beta1 = 1.0 / 3, .amsgrad = true};
+  declaration.entries[0].optimizer = RmsProp{.lr = 1.0 / 7, .centered = true};
   declaration.policy = {.consistency = Consistency::kAsync, .workers = 5, .maxStaleness = 6};
   declaration.clipNorm = 0.7;
   declaration.firstSlices = {0, 2, 5};
@@ -62,7 +63,7 @@ TEST(WireTest, AsksAndAnswersComeBackAsTheyWere) {
   EXPECT_EQ(decodeAsk(bytes).number, -2);
   EXPECT_EQ(decodeAsk(bytes).place.offset, 9u);
   const Answer answer{.code = StatusCode::kTimeout,
-                      .stop = true,
+                      .stop = Stop::kInterrupted,
                       .dropped = true,
                       .step = 2,
                       .late = 3,
@@ -78,12 +79,19 @@ TEST(WireTest, AsksAndAnswersComeBackAsTheyWere) {
 }
 
 TEST(WireTest, WhatIsCutShortIsRefused) {
-  const Finish finish{.share = 0.25, .stop = true, .present = {1, 0}, .squares = {{3, 0.5}}};
+  const Finish finish{.share = 0.25,
+                      .plateau = 0.5,
+                      .snapshotAt = 100,
+                      .stop = Stop::kRequested,
+                      .present = {1, 0},
+                      .squares = {{3, 0.5}}};
   const auto whole = encode(finish);
   const auto back = decodeFinish(whole, 2);
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(back->share, 0.25);
-  EXPECT_TRUE(back->stop);
+  EXPECT_EQ(back->plateau, 0.5);
+  EXPECT_EQ(back->snapshotAt, 100);
+  EXPECT_EQ(back->stop, Stop::kRequested);
   EXPECT_THAT(back->squares, ElementsAre(std::pair(3, 0.5)));
   EXPECT_FALSE(decodeFinish(whole, 3).ok());
   for (std::size_t size = 0; size < whole.size(); ++size) {
@@ -97,7 +105,7 @@ TEST(WireTest, WhatIsCutShortIsRefused) {
   order.step = 7;
   order.samples = 8;
   order.scale = 0.9;
-  order.stop = true;
+  order.stop = Stop::kRequested;
   order.reason = "why";
   const auto bytes = encode(order);
   const auto received = decodeOrder(bytes, 4, 2);

@@ -52,6 +52,8 @@ class Comparison:
     def reductions(self):
         for dtype, op, shape in itertools.product(DTYPES, OPS, SHAPES[:4]):
             reduction = getattr(dist.ReduceOp, op)
+            if op == "AVG" and dtype in INTEGERS:
+                continue  # Gloo refuses what Colla divides.
 
             def all_reduce(group):
                 tensor = make(dtype, shape, self.rank)
@@ -284,6 +286,18 @@ class Comparison:
             "premul": lambda group: dist.all_reduce(torch.ones(1), op=dist._make_nccl_premul_sum(2.0), group=group),
             "list": lambda group: dist.all_gather([torch.ones(1)], torch.ones(1), group=group),
             "splits": lambda group: dist.all_to_all_single(torch.ones(4), torch.ones(4), [9, 9, 9], None, group=group),
+            "sizes of a list": lambda group: dist.all_to_all(
+                [torch.ones(2)] * self.size, [torch.ones(3)] * self.size, group=group
+            ),
+            "shapes of a list": lambda group: dist.all_to_all(
+                [torch.ones(2, 2)] * self.size, [torch.ones(4)] * self.size, group=group
+            ),
+            "one shape of a list": lambda group: dist.all_to_all(
+                [torch.ones(4)] * self.size, [torch.ones(4)] * (self.size - 1) + [torch.ones(2, 2)], group=group
+            ),
+            "sizes of an exchange": lambda group: dist.all_to_all_single(
+                torch.ones(self.size), torch.ones(2 * self.size), group=group
+            ),
             "tag": lambda group: dist.send(torch.ones(1), (self.rank + 1) % self.size, group=group, tag=-1),
         }
         for name, operation in wrong.items():

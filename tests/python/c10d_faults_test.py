@@ -92,6 +92,27 @@ def test_a_rank_that_hangs_is_named_when_the_time_is_over(torch_ranks, tmp_path)
     assert "Rank 1 successfully reached monitoredBarrier, but" in ranks.text(1)
 
 
+# torch's own wrapper, which looks for everybody before each collective.
+DETAIL = (
+    TELL
+    + """
+init()
+group = dist.new_group(timeout=datetime.timedelta(seconds=2))
+dist.all_reduce(torch.ones(10), group=group)
+if rank != 1:
+    tell("all_reduce", lambda: dist.all_reduce(torch.ones(10), group=group))
+dist.barrier()
+"""
+)
+
+
+def test_torchs_debug_wrapper_finds_a_rank_that_hangs(torch_ranks):
+    ranks = torch_ranks(DETAIL, 3, env={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"})
+    assert ranks.wait() == [0, 0, 0], ranks.text(0)
+    assert "all_reduce raised RuntimeError [Rank 0]: Ranks 1 failed to pass monitoredBarrier in 2000 ms" in ranks.text(0)
+    assert "check rank 0 logs for faulty rank" in ranks.text(2)
+
+
 ABSENT = (
     TELL
     + """

@@ -164,6 +164,30 @@ def close(name, parameters):
         torch.testing.assert_close(got, expected, msg=lambda text: f"{name}: {text}")
 
 
+
+
+class Complex(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(4)
+        self.turn = torch.nn.Parameter(torch.randn(5, 3, dtype=torch.complex64))
+        self.bias = torch.nn.Parameter(torch.randn(3))
+
+    def forward(self, x):
+        return (x.to(torch.complex64) @ self.turn).abs() + self.bias
+
+
+# The buckets of complex parameters are in shared memory too, as real numbers.
+for options in ({}, {"gradient_as_bucket_view": True}):
+    model, local = DistributedDataParallel(Complex(), **options), Complex()
+    for _ in range(2):
+        for each in (model, local):
+            each.zero_grad()
+            each(torch.arange(20.0).reshape(4, 5) + rank).sum().backward()
+    for ours, own in zip(model.module.parameters(), local.parameters(), strict=True):
+        dist.all_reduce(own.grad, op=dist.ReduceOp.AVG)
+        torch.testing.assert_close(ours.grad, own.grad)
+
 mesh = init_device_mesh("cpu", (size,))
 sharded = net()
 for layer in sharded:

@@ -181,8 +181,25 @@ def test_horovodrun(tmp_path):
         (["--hostfile", "/nowhere", "true"], "/nowhere"),
         (["true"], "--np is required"),
         (["-np", "2", "--fusion-threshold-mb", "much", "true"], "whole number"),
+        (["-np", "5", "--min-np", "1", "--max-np", "4", "true"], "-np is 5, but --min-np and --max-np leave 1 to 4"),
     ],
 )
 def test_horovodrun_refuses(arguments, says):
     done = subprocess.run([COLLA, "horovodrun", *arguments], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_horovodrun_fixes_the_number_of_workers(tmp_path):
+    discovery = tmp_path / "discover.sh"
+    discovery.write_text("#!/bin/sh\necho localhost:4\n")
+    flags = ["--min-np", "1", "--max-np", "4", "--host-discovery-script", discovery]
+    for workers in (["-np", "2"], []):
+        done = subprocess.run(
+            [COLLA, "horovodrun", *flags, *workers, "sh", "-c", "echo $COLLA_RANK of $COLLA_SIZE"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        size = 2 if workers else 1
+        assert done.returncode == 0 and done.stdout.count(f" of {size}\n") == size, done.stdout + done.stderr
+        assert f"the number of workers stays {size} for now" in done.stderr and done.stderr.count("\n") == 1

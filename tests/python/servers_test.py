@@ -123,7 +123,7 @@ for strategy, option, value, used in (
     ("hybrid", "staleness", 3, "ps-ssp"),
     ("ps-async", "backup", 1, "ps-sync or hybrid"),
     ("ps-ssp", "max_staleness", 4, "ps-async"),
-    ("allreduce", "partitions", 2, "ps-sync or ps-async or ps-ssp or hybrid"),
+    ("allreduce", "partitions", 2, "ps-sync or ps-ssp or ps-async or hybrid"),
 ):
     try:
         hvd.DistributedOptimizer(

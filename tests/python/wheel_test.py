@@ -94,6 +94,45 @@ def test_gives_the_package_and_the_command(environment, tmp_path):
     assert done.stdout.count("sum [2.0, 2.0, 2.0]") == 2
 
 
+def test_a_program_for_horovod(environment, tmp_path):
+    where, variables = environment
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.replace("import colla.torch as hvd", "import horovod.torch as hvd"))
+    done = subprocess.run(
+        [where / "bin" / "colla", "horovodrun", "-np", "2", where / "bin" / "python", script],
+        env=variables,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("sum [2.0, 2.0, 2.0]") == 2
+    assert "horovod is not installed: import horovod means Colla" in done.stderr
+
+
+def test_has_no_benchmarks_of_the_command(environment):
+    where, variables = environment
+    done = subprocess.run([where / "bin" / "colla", "bench"], env=variables, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+    assert "not in this build" in done.stderr and "python -m colla.bench" in done.stderr
+
+
+def test_torch_alone_knows_the_backend(environment, tmp_path):
+    where, variables = environment
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, torch\n"
+        "print([name for name in sys.modules if name.startswith('colla')])\n"
+        "torch.distributed.init_process_group('colla', store=torch.distributed.HashStore(), rank=0, world_size=1)\n"
+        "print(torch.distributed.get_backend())\n"
+    )
+    done = subprocess.run(
+        [where / "bin" / "python", script], env=variables, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "['colla', 'colla._registration']\ncolla\n"
+
+
 def test_the_command_trains(environment, tmp_path):
     where, variables = environment
     done = subprocess.run(

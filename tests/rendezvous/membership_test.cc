@@ -40,7 +40,7 @@ class JoinReportTest : public ::testing::Test {
 
 TEST_F(JoinReportTest, NamesWhoIsMissingAndForHowLong) {
   state_.present = {{kWorker, 0}, {kWorker, 1}, {kWorker, 2}, {kServer, 0}};
-  state_.hosts[{kWorker, 3}] = "b";
+  state_.places[{kWorker, 3}] = "on host b";
   EXPECT_EQ(at(4s), "");
   EXPECT_EQ(next_, 5s);
   EXPECT_EQ(at(5s), "waiting for rank 3 on host b, 5 s");
@@ -55,7 +55,7 @@ TEST_F(JoinReportTest, NamesWhoIsMissingAndForHowLong) {
 
 TEST_F(JoinReportTest, HostsMayBeUnknownAndManyAreCounted) {
   state_.present = {{kWorker, 1}};
-  state_.hosts[{kServer, 0}] = "c";
+  state_.places[{kServer, 0}] = "on host c";
   EXPECT_EQ(missingMembers(state_, 8), "rank 0, rank 2, rank 3, ps 0 on host c");
   EXPECT_EQ(missingMembers(state_, 2), "rank 0, rank 2 and 2 more");
   state_.expected = {1000, 0};
@@ -89,7 +89,7 @@ TEST_F(StoreTest, AllMembersGetTheSameListWorkersFirst) {
 
 TEST_F(StoreTest, JoinReportsWhoIsMissing) {
   const auto store = connect();
-  ASSERT_TRUE(publishPlacement(*store, {{{kWorker, 1}, "b"}}, soon()).ok());
+  ASSERT_TRUE(publishPlacement(*store, {{{kWorker, 1}, "on host b"}}, soon()).ok());
   std::vector<std::string> reports;
   std::thread second;
   const auto report = [&](const std::string& text) {
@@ -122,7 +122,7 @@ TEST_F(JoinReportTest, TheFirstOfThoseThatAreThereSpeaks) {
 }
 
 TEST_F(StoreTest, OneOfThoseThatWaitForRank0SaysSo) {
-  ASSERT_TRUE(publishPlacement(*connect(), {{{kWorker, 0}, "a"}}, soon()).ok());
+  ASSERT_TRUE(publishPlacement(*connect(), {{{kWorker, 0}, "on host a"}}, soon()).ok());
   std::vector<std::atomic<int>> reports(3);
   std::vector<std::thread> threads;
   for (int rank = 2; rank >= 1; --rank) {
@@ -150,11 +150,12 @@ TEST_F(StoreTest, OneOfThoseThatWaitForRank0SaysSo) {
 
 TEST_F(StoreTest, JoinNamesThoseWhoDidNotCome) {
   const auto store = connect();
-  ASSERT_TRUE(publishPlacement(*store, {{{kWorker, 2}, "c"}}, soon()).ok());
-  const auto membership = join(*store, 0, member(kWorker, 0, "a"), {3, 1}, Deadline::after(30ms));
+  ASSERT_TRUE(publishPlacement(*store, {{{kWorker, 2}, "on host c"}}, soon()).ok());
+  const auto membership = join(*store, 0, member(kWorker, 0, "a"), {3, 1}, Deadline::after(30ms),
+                               nullptr, {.advice = "start them"});
   EXPECT_EQ(toString(membership.status()),
             "timeout: the job is not complete after 0 s: rank 1, rank 2 on host c, ps 0 did not "
-            "join");
+            "join; start them");
 }
 
 TEST_F(StoreTest, SecondProcessOfARankIsRefused) {

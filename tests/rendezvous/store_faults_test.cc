@@ -166,7 +166,7 @@ TEST_F(StoreTest, EndOfTheServerEndsWaitsAtOnce) {
   for (auto& thread : threads) thread.join();
   const Status later = store->set("k", "v", Deadline::never());
   EXPECT_EQ(later.code(), StatusCode::kPeerLost);
-  EXPECT_THAT(toString(later), HasSubstr("the store at " + options_.address + " is gone"));
+  EXPECT_THAT(toString(later), HasSubstr("the store, where the job's processes meet, is gone ("));
 }
 
 // A server that says that there is a list of survivors and does not show it.
@@ -223,7 +223,7 @@ TEST_F(StoreTest, KilledServerEndsWaitsAtOnce) {
     char address[256] = {};
     ASSERT_GT(read(pipe[0], address, sizeof(address) - 1), 0);
     close(pipe[0]);
-    options_ = {address, "job 7", kSecret, "a client", {}};
+    options_ = {address, "job 7", kSecret, "a client", "the store", {}};
     const auto store = connect();
     ASSERT_TRUE(store->set("k", "v", soon()).ok());
     std::thread killer([&] { kill(child, SIGKILL); });

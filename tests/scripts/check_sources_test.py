@@ -81,6 +81,13 @@ class CheckSourcesTest(unittest.TestCase):
         self.assertIn("src/one/a.h:3: std::shared_mutex other_", found[1])
         self.assertEqual(found[2], "src/one/a.h: nothing says what silent_ guards (COLLA_GUARDED_BY)")
 
+    def test_files_are_short(self):
+        for path, lines in ("src/a/long.cc", 501), ("include/colla/long.h", 201), ("tests/a/fits.cc", 500), \
+                ("include/colla/fits.h", 200):
+            self.write(path, "\n" * lines)
+        self.assertEqual([line.split(" lines")[0] for line in self.check()],
+                         ["include/colla/long.h: 201", "src/a/long.cc: 501"])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -73,6 +73,7 @@ cat >"$work/test" <<'END'
 #!/bin/sh
 case $1 in
   "") echo "100% tests passed, 0 tests failed out of 7" ;;
+  --clone) echo "clone: all is fine" ;;
   --asan) echo "86% tests passed, 1 tests failed out of 7"; exit 8 ;;
   --fuzz) echo "fuzz: 3 of 3 targets passed" ;;
   --tsan) exit "$(cat "${0%test}tsan")" ;;
@@ -82,11 +83,14 @@ allParts() { "$work/all" --all; }
 echo 0 >"$work/tsan"
 expect "exit code of --all when a part fails" 1 "$(exitOf allParts)"
 expect "summary of --all" "*
-tests   exit code 0  100% tests passed, 0 tests failed out of 7
-format  exit code 0 *
-asan    exit code 8  86% tests passed, 1 tests failed out of 7
-tsan    exit code 0 *
-fuzz    exit code 0  fuzz: 3 of 3 targets passed" "$(allParts || true)"
+tests      exit code 0  100% tests passed, 0 tests failed out of 7
+clone      exit code 0  clone: all is fine
+clusters   exit code 0 *
+frameworks exit code 0 *
+format     exit code 0 *
+asan       exit code 8  86% tests passed, 1 tests failed out of 7
+tsan       exit code 0 *
+fuzz       exit code 0  fuzz: 3 of 3 targets passed" "$(allParts || true)"
 sed -i 's/exit 8/exit 0/' "$work/test"
 expect "exit code of --all when all is well" 0 "$(exitOf allParts)"
 echo 1 >"$work/tsan"

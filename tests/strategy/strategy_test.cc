@@ -45,6 +45,24 @@ TEST(StrategyTest, OneWithoutTheSameBitsSaysWhy) {
   }
 }
 
+// A source file in one line, without the signs of comments.
+std::string textOf(const std::string& path) {
+  std::ifstream file(COLLA_SOURCE "/" + path);
+  std::string text;
+  for (std::string word; file >> word;) {
+    if (word != "//") text += word + " ";
+  }
+  return text;
+}
+
+TEST(StrategyTest, DocsPromiseTheSameBitsWhereTheTableDoes) {
+  const std::string names =
+      strategyNames([](const StrategyTraits& traits) { return traits.sameBits; });
+  for (const std::string path : {"include/colla/trainer.h", "docs/use.md", "docs/train.md"}) {
+    EXPECT_THAT(textOf(path), HasSubstr(names)) << path;
+  }
+}
+
 TEST(StrategyTest, TheDocsHaveTheTable) {
   std::ifstream file(COLLA_SOURCE "/docs/use.md");
   std::stringstream docs;

@@ -18,14 +18,10 @@
 #include <sstream>
 
 #include "base/deadline.h"
+#include "support/scratch.h"
 
 namespace colla::launch {
 namespace {
-
-std::string readFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 std::string newMark() {
   static int count = 0;
@@ -55,15 +51,6 @@ int countOf(const std::string& text, const std::string& part) {
 }
 
 }  // namespace
-
-bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds limit) {
-  const Deadline deadline = Deadline::after(limit);
-  while (!condition()) {
-    if (deadline.expired()) return false;
-    poll(nullptr, 0, 5);
-  }
-  return true;
-}
 
 bool MarkedProcess::has(const std::string& variable) const {
   return ('\0' + environment).find('\0' + variable + '\0') != std::string::npos;
@@ -142,9 +129,9 @@ std::vector<MarkedProcess> CollaProcess::processes() const {
     const pid_t pid = std::atoi(item->d_name);
     if (pid <= 0) continue;
     const std::string base = std::string("/proc/") + item->d_name;
-    MarkedProcess process{pid, '?', "", readFile(base + "/environ")};
+    MarkedProcess process{pid, '?', "", readText(base + "/environ")};
     if (!process.has(mark_)) continue;
-    const std::string stat = readFile(base + "/stat");
+    const std::string stat = readText(base + "/stat");
     const auto close = stat.rfind(')');
     if (close == std::string::npos) continue;
     process.state = stat[close + 2];
@@ -164,7 +151,7 @@ pid_t CollaProcess::guardian() const {
 pid_t CollaProcess::member(const std::string& role, int rank) const {
   const pid_t parent = guardian();
   for (const MarkedProcess& process : processes()) {
-    const std::string stat = readFile("/proc/" + std::to_string(process.pid) + "/stat");
+    const std::string stat = readText("/proc/" + std::to_string(process.pid) + "/stat");
     const auto close = stat.rfind(')');
     if (close == std::string::npos || std::atoi(stat.c_str() + close + 4) != parent) continue;
     if (process.has("COLLA_RANK=" + std::to_string(rank)) && process.has("COLLA_ROLE=" + role)) {

@@ -5,19 +5,17 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/thread_annotations.h"
 #include "base/unique_fd.h"
+#include "support/eventually.h"
 
 namespace colla::launch {
 
-// True as soon as `condition` is; false if it is not within the limit.
-bool eventually(const std::function<bool()>& condition,
-                std::chrono::milliseconds limit = std::chrono::seconds(20));
+using test::eventually;
 
 struct MarkedProcess {
   pid_t pid = 0;

@@ -4,9 +4,9 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <string>
+
+#include "support/scratch.h"
 
 namespace colla::cli {
 
@@ -16,17 +16,16 @@ struct Outcome {
   std::string error;
 };
 
-// In `directory`, where out.txt and err.txt stay behind. `arguments` are words for a shell.
+// In `directory`, where out.txt and err.txt stay behind. `arguments` are words for a shell, and so
+// are the variables of `environment`.
 inline Outcome runColla(const std::string& directory, const std::string& arguments,
-                        const std::string& program = COLLA_BINARY) {
-  const std::string command =
-      "cd '" + directory + "' && '" + program + "' " + arguments + " >out.txt 2>err.txt";
+                        const std::string& program = COLLA_BINARY,
+                        const std::string& environment = "") {
+  const std::string command = "cd '" + directory + "' && " + environment + " '" + program + "' " +
+                              arguments + " >out.txt 2>err.txt";
   const int status = std::system(command.c_str());
-  const auto read = [&](const char* name) {
-    std::ifstream file(directory + "/" + name, std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  };
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("out.txt"), read("err.txt")};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, readText(directory + "/out.txt"),
+          readText(directory + "/err.txt")};
 }
 
 }  // namespace colla::cli

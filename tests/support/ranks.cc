@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <cstdlib>
 #include <mutex>
+#include <numeric>
 #include <thread>
 
 #include "collective/group_core.h"
@@ -11,19 +13,24 @@
 #include "transport/listeners.h"
 #include "transport/shm/transport.h"
 #include "transport/tcp/transport.h"
+#include "transport/ucx/transport.h"
 
 namespace colla::test {
 namespace {
+
+using Sent = std::function<void(int from, int to, std::size_t bytes)>;
 
 // Passes everything on but shared memory.
 class MessagesOnly final : public transport::Transport {
  public:
   explicit MessagesOnly(std::unique_ptr<Transport> inner) : inner_(std::move(inner)) {}
+  void listen(Sent sent) { sent_ = std::move(sent); }
   std::string_view name() const override { return inner_->name(); }
   int self() const override { return inner_->self(); }
   int size() const override { return inner_->size(); }
   void send(int peer, const transport::Envelope& envelope, std::span<const std::byte> data,
             transport::Request& request) override {
+    if (sent_ != nullptr) sent_(self(), peer, data.size());
     inner_->send(peer, envelope, data, request);
   }
   void recv(int peer, const transport::Envelope& envelope, std::span<std::byte> data,
@@ -46,6 +53,7 @@ class MessagesOnly final : public transport::Transport {
 
  private:
   std::unique_ptr<Transport> inner_;
+  Sent sent_;
 };
 
 // Everybody's options, once everybody has a listener.
@@ -77,6 +85,14 @@ Transports makeTransports(Wire wire, int count) {
           return tcp::connect(options, std::move(listener), kind);
         });
   }
+  if (wire == Wire::kUcx) {
+    // Otherwise UCX would go through the memory of this host.
+    (void)setenv("UCX_TLS", "tcp", /*overwrite=*/0);
+    return connectAll(
+        optionsFor(count),
+        [](const auto& options) { return transport::ucx::listen("127.0.0.1:0", options); },
+        transport::ucx::connect);
+  }
   transport::inproc::Hub hub(count);
   Transports transports;
   for (const auto& options : optionsFor(count)) {
@@ -102,18 +118,25 @@ std::string toString(Wire wire) {
       return "tcp_plain";
     case Wire::kTcp:
       return "tcp";
+    case Wire::kLevels:
+      return "levels";
+    case Wire::kScattered:
+      return "scattered";
+    case Wire::kUcx:
+      return "ucx";
   }
   return "unknown";
 }
 
-void runRanks(Wire wire, int count, const std::function<void(Group&)>& body,
-              std::chrono::milliseconds timeout) {
-  const Transports transports = makeTransports(wire, count);
+namespace {
+
+// Runs body(rank's group) in a thread for each rank; optionsOf(rank) has its transports.
+void runThreads(int count, const std::function<GroupCore::Options(int)>& optionsOf,
+                const std::function<void(Group&)>& body, std::chrono::milliseconds timeout) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < count; ++rank) {
     threads.emplace_back([&, rank] {
-      GroupCore::Options options;
-      options.transport = transports[rank].get();
+      GroupCore::Options options = optionsOf(rank);
       options.id = 1;
       options.rank = rank;
       options.timeout = timeout;
@@ -128,6 +151,53 @@ void runRanks(Wire wire, int count, const std::function<void(Group&)>& body,
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+
+void runRanks(Wire wire, int count, const std::function<void(Group&)>& body,
+              std::chrono::milliseconds timeout) {
+  if (wire == Wire::kLevels || wire == Wire::kScattered) {
+    const int hosts = (count + 1) / 2;
+    std::vector<int> spread;
+    for (int rank = 0; rank < count; ++rank) {
+      spread.push_back(wire == Wire::kLevels ? rank / 2 : rank % hosts);
+    }
+    return runOnHosts(spread, {}, body, timeout);
+  }
+  const Transports transports = makeTransports(wire, count);
+  const auto optionsOf = [&](int rank) {
+    GroupCore::Options options;
+    options.transport = transports[rank].get();
+    return options;
+  };
+  runThreads(count, optionsOf, body, timeout);
+}
+
+void runOnHosts(const std::vector<int>& hosts, const HostWires& wires,
+                const std::function<void(Group&)>& body, std::chrono::milliseconds timeout) {
+  const int count = static_cast<int>(hosts.size());
+  const Transports inside = makeTransports(wires.inside, count);
+  const Transports between = makeTransports(wires.between, count);
+  for (int rank = 0; wires.sent != nullptr && rank < count; ++rank) {
+    dynamic_cast<MessagesOnly&>(*between[rank]).listen([&](int from, int to, std::size_t bytes) {
+      if (hosts[from] != hosts[to]) wires.sent(from, to, bytes);
+    });
+  }
+  const auto optionsOf = [&](int rank) {
+    auto routes = std::make_shared<Routes>();
+    routes->wire = between[rank].get();
+    routes->host = inside[rank].get();
+    routes->sharesMemory = true;
+    for (const int host : hosts) routes->hosts.push_back("host " + std::to_string(host));
+    std::vector<int> members(count);
+    std::iota(members.begin(), members.end(), 0);
+    GroupCore::Options options;
+    options.transport = routes->between(members);
+    options.routes = std::move(routes);
+    return options;
+  };
+  runThreads(count, optionsOf, body, timeout);
 }
 
 }  // namespace colla::test

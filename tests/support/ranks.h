@@ -13,15 +13,28 @@
 namespace colla::test {
 
 // The ways in which a group can be connected. kMessages is inproc with its shared memory hidden:
-// the message algorithms, without sockets.
-enum class Wire { kShared, kMessages, kShm, kTcpPlain, kTcp };
+// the message algorithms, without sockets. kLevels has two ranks on each host, who share memory,
+// and kScattered has neighbours on different hosts; between hosts both have messages.
+enum class Wire { kShared, kMessages, kShm, kTcpPlain, kTcp, kUcx, kLevels, kScattered };
 std::string toString(Wire wire);
 
-// One transport per rank, all connected.
+// One transport per rank, all connected. Not for those with several hosts.
 std::vector<std::unique_ptr<transport::Transport>> makeTransports(Wire wire, int count);
 
 // Runs body(rank's group) in `count` threads and waits for all of them.
 void runRanks(Wire wire, int count, const std::function<void(Group&)>& body,
               std::chrono::milliseconds timeout = std::chrono::seconds(20));
+
+// The same for ranks on several hosts: rank r is on host hosts[r]. Ranks of one host share memory
+// by `inside`, and all reach each other by `between`.
+struct HostWires {
+  Wire inside = Wire::kShared;
+  Wire between = Wire::kMessages;
+  // Called for every message between hosts, by any thread; kMessages only.
+  std::function<void(int from, int to, std::size_t bytes)> sent = nullptr;
+};
+void runOnHosts(const std::vector<int>& hosts, const HostWires& wires,
+                const std::function<void(Group&)>& body,
+                std::chrono::milliseconds timeout = std::chrono::seconds(20));
 
 }  // namespace colla::test

@@ -1,6 +1,7 @@
-// A program as a user writes one, with small models: ./train_program MODEL FLAGS…
+// A program as a user writes one, with small models: ./train_program MODEL[+HOOK] FLAGS…
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
@@ -8,6 +9,7 @@
 
 #include "colla/array_dataset.h"
 #include "colla/trainer.h"
+#include "program_optimizers.h"
 
 namespace {
 
@@ -52,6 +54,35 @@ struct Boundaries : colla::Hook {
     }
   }
 };
+
+// The run has done what it was for.
+struct StopsAfterEvaluation : colla::Hook {
+  void afterEvaluation(const colla::Progress& progress, colla::Model& model) override {
+    std::printf("evaluated %ld\n", static_cast<long>(progress.step));
+    if (model.module().is_training()) throw std::runtime_error("the model is in training mode");
+    if (progress.step >= 9) progress.requestStop("this is enough");
+  }
+};
+
+struct StopsAfterStep : colla::Hook {
+  void afterStep(const colla::Progress& progress, colla::Model& /*model*/) override {
+    if (progress.step >= 4) progress.requestStop("this is enough");
+  }
+};
+
+// Ctrl-C, which the next step heeds.
+struct InterruptedInStep6 : colla::Hook {
+  void afterStep(const colla::Progress& progress, colla::Model& /*model*/) override {
+    if (progress.step == 5) std::raise(SIGINT);
+  }
+};
+
+std::shared_ptr<colla::Hook> hookOf(const std::string& name) {
+  if (name == "stops-after-evaluation") return std::make_shared<StopsAfterEvaluation>();
+  if (name == "stops-after-step") return std::make_shared<StopsAfterStep>();
+  if (name == "interrupted-in-step-6") return std::make_shared<InterruptedInStep6>();
+  throw std::invalid_argument("no hook \"" + name + "\"");
+}
 
 struct Conv : torch::nn::Module {
   Conv() {
@@ -213,6 +244,39 @@ class TableModel final : public colla::Model {
   std::shared_ptr<Table> net_;
 };
 
+// A table, BatchNorm and layers with biases.
+struct Layers : torch::nn::Module {
+  Layers() {
+    table = register_module(
+        "table", torch::nn::Embedding(torch::nn::EmbeddingOptions(kPixels * 16, 4).sparse(true)));
+    hidden = register_module("hidden", torch::nn::Linear(784 + kPixels * 4, 16));
+    norm = register_module("norm", torch::nn::BatchNorm1d(16));
+    out = register_module("out", torch::nn::Linear(16, 10));
+  }
+  torch::Tensor forward(const torch::Tensor& image) {
+    const torch::Tensor x = image.flatten(1);
+    const torch::Tensor level = (x.narrow(1, 300, kPixels) * 16.0).to(torch::kInt64).clamp_max(15);
+    const torch::Tensor rows = table(level + torch::arange(kPixels, torch::kInt64) * 16).flatten(1);
+    return out(torch::relu(norm(hidden(torch::cat({x, rows}, 1)))));
+  }
+  static constexpr std::int64_t kPixels = 20;
+  torch::nn::Embedding table{nullptr};
+  torch::nn::Linear hidden{nullptr}, out{nullptr};
+  torch::nn::BatchNorm1d norm{nullptr};
+};
+
+class LayersModel final : public colla::Model {
+ public:
+  torch::nn::Module& module() override { return *net_; }
+  std::vector<std::string> rowSparse() const override { return {"table.weight"}; }
+  colla::Output compute(const std::vector<torch::Tensor>& batch) override {
+    return {torch::nn::functional::cross_entropy(net_->forward(batch.at(0)), batch.at(1)), {}};
+  }
+
+ private:
+  std::shared_ptr<Layers> net_ = std::make_shared<Layers>();
+};
+
 // On rank 1, after a few steps, a gradient that is not finite, of a loss that is.
 struct Poison : torch::nn::Module {
   Poison() { out = register_module("out", torch::nn::Linear(784, 10)); }
@@ -281,7 +345,9 @@ colla::Result<std::shared_ptr<const colla::Dataset>> numbers(colla::Part) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string model = argc > 1 ? argv[1] : "";
+  const std::string word = argc > 1 ? argv[1] : "";
+  const std::size_t plus = word.find('+');
+  const std::string model = word.substr(0, plus);
   colla::Task task;
   task.name = model;
   task.data = [](colla::Part part) { return colla::openDataset("synthetic:mnist:602", part); };
@@ -307,6 +373,26 @@ int main(int argc, char** argv) {
   } else if (model == "signs") {
     task.model = [] { return colla::classifier(std::make_shared<Mlp>()); };
     task.optimizer = torchOptimizer<Signs>("signs lr=0.001");
+  } else if (model == "both-own" || model == "noisy" || model == "forgetful") {
+    task.model = [] { return colla::classifier(std::make_shared<Mlp>()); };
+    task.optimizer = colla::ownOptimizer(model);
+  } else if (model == "both") {
+    task.model = [] { return colla::classifier(std::make_shared<Mlp>()); };
+    task.optimizer = torchOptimizer<colla::Both>("both");
+  } else if (model == "lookahead") {
+    task.model = [] { return colla::classifier(std::make_shared<Mlp>()); };
+    task.optimizer = torchOptimizer<colla::Lookahead>("lookahead");
+  } else if (model.starts_with("groups")) {
+    task.model = [] { return std::make_unique<LayersModel>(); };
+    task.optimizer = colla::Adam{.lr = 1e-3};
+    if (model == "groups-nothing") {
+      task.groups = {{.parameters = "hidden.*", .lrFactor = 0.1}, {.parameters = "haed.*"}};
+    } else if (model == "groups-overlap") {
+      task.groups = {{.parameters = "out.*", .frozen = true},
+                     {.parameters = "*.bias", .weightDecay = 0}};
+    } else {
+      task.groups = colla::randomGroups(static_cast<unsigned>(std::stoi(model.substr(6))));
+    }
   } else if (model == "lbfgs") {
     task.model = [] { return colla::classifier(std::make_shared<Mlp>()); };
     task.optimizer = torchOptimizer<torch::optim::LBFGS>("torch LBFGS");
@@ -323,6 +409,12 @@ int main(int argc, char** argv) {
   } else if (model == "reader") {
     task.model = [] { return colla::classifier(std::make_shared<Reader>()); };
     task.data = numbers;
+  } else if (model == "no-model") {
+  } else if (model == "no-data") {
+    task.model = [] { return colla::classifier(std::make_shared<Mlp>()); };
+    task.data = nullptr;
+  } else if (model == "null-model") {
+    task.model = [] { return nullptr; };
   } else if (model == "conv") {
     task.model = [] { return colla::classifier(std::make_shared<Conv>()); };
     task.optimizer = colla::Sgd{.lr = 0.05, .momentum = 0.9};
@@ -338,6 +430,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "no model \"%s\"\n", model.c_str());
     return 2;
   }
+  if (plus != std::string::npos) task.hooks.push_back(hookOf(word.substr(plus + 1)));
   argv[1] = argv[0];
   return colla::Trainer(std::move(task)).main(argc - 1, argv + 1);
 }

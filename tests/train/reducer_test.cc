@@ -128,6 +128,36 @@ TEST(ReducerTest, GradientsStayUntilTheNextBackward) {
   }
 }
 
+// Contract: added as float32 along the tree, rounded once; whatever the number of workers is.
+TEST(ReducerTest, SixteenBitGradientsAreRoundedOnce) {
+  for (const torch::ScalarType type : {torch::kBFloat16, torch::kFloat16}) {
+    torch::manual_seed(1);
+    std::vector<torch::Tensor> gradients;
+    std::vector<torch::Tensor> wide;
+    for (int slice = 0; slice < 6; ++slice) {
+      gradients.push_back(torch::randn({1000}).to(type));
+      wide.push_back(gradients.back().to(torch::kFloat32));
+    }
+    const torch::Tensor sum =
+        (((wide[0] + wide[1]) + (wide[2] + wide[3])) + (wide[4] + wide[5])).to(type);
+    for (const int workers : {1, 2, 3, 6}) {
+      runWorkers(workers, 6, [&](Job& job) {
+        const torch::Tensor w = torch::zeros({1000}, type).set_requires_grad(true);
+        const torch::Tensor v = parameter({1});  // In a bucket of a different type.
+        Reducer reducer(Workers::all(job), {{"w", w}, {"v", v}}, {.bucketBytes = 1});
+        for (int step = 0; step < 2; ++step) {  // After the first one, buckets are made anew.
+          runStep(job, reducer, [&](int slice) {
+            return (w * gradients[slice]).sum().to(torch::kFloat32) + v.sum();
+          });
+          EXPECT_TRUE(torch::equal(reducer.sum(0), sum)) << workers << " workers, step " << step;
+          EXPECT_EQ(w.grad().scalar_type(), type);
+          EXPECT_EQ(reducer.sum(1).item<float>(), 6);
+        }
+      });
+    }
+  }
+}
+
 TEST(ReducerTest, SparseGradientsAreSummedAsDenseOnes) {
   runWorkers(2, 2, [](Job& job) {
     torch::nn::Embedding table(torch::nn::EmbeddingOptions(4, 2).sparse(true));
@@ -409,6 +439,34 @@ TEST(DistributedOptimizerTest, StateOfRankZeroBecomesEverybodys) {
     adam.zero_grad();
     net.out(torch::ones({1, 5})).square().sum().backward();
     adam.step();
+    torch::Tensor weight = net.out->weight.detach().clone();
+    torch::Tensor other = weight.clone();
+    ASSERT_TRUE(broadcast(job.world(), std::span(other.data_ptr<float>(), 15), 0).ok());
+    EXPECT_TRUE(torch::equal(weight, other));
+  });
+}
+
+// Rank 0's optimizer begins with a state, as one that a program has read from a file.
+TEST(DistributedOptimizerTest, BroadcastsItsOwnState) {
+  runWorkers(2, 2, [](Job& job) {
+    OneLayer net;
+    const TorchOptimizer adam{
+        [&](std::vector<torch::Tensor> parameters) -> std::unique_ptr<torch::optim::Optimizer> {
+          auto made = std::make_unique<torch::optim::Adam>(parameters, 0.1);
+          if (job.rank() != 0) return made;
+          for (torch::Tensor& parameter : parameters) {
+            parameter.mutable_grad() = torch::ones_like(parameter);
+          }
+          made->step();
+          made->zero_grad();
+          return made;
+        },
+        "adam"};
+    DistributedOptimizer distributed(job, net, adam);
+    broadcastParameters(job, net);
+    distributed.broadcastState();
+    net.out(torch::ones({1, 5})).square().sum().backward();
+    distributed.step();
     torch::Tensor weight = net.out->weight.detach().clone();
     torch::Tensor other = weight.clone();
     ASSERT_TRUE(broadcast(job.world(), std::span(other.data_ptr<float>(), 15), 0).ok());

@@ -83,7 +83,7 @@ TEST(ResumeTest, ANewRunDoesNotMixWithAnother) {
 }
 
 std::string lastRowOf(const std::string& run) {
-  const std::string text = checkpoint::readText(run + "/log.txt");
+  const std::string text = readText(run + "/log.txt");
   return text.substr(text.rfind('\n', text.size() - 2) + 1);
 }
 

@@ -38,15 +38,19 @@ std::vector<std::int64_t> stepsIn(const std::string& directory) {
 }
 
 std::string differencesAt(const std::string& a, const std::string& b, std::int64_t step) {
-  const auto left = checkpoint::Source::open(fmt::format("{}@{}", a, step));
-  const auto right = checkpoint::Source::open(fmt::format("{}@{}", b, step));
+  return differences(fmt::format("{}@{}", a, step), fmt::format("{}@{}", b, step));
+}
+
+std::string differences(const std::string& a, const std::string& b) {
+  const auto left = checkpoint::Source::open(a);
+  const auto right = checkpoint::Source::open(b);
   if (!left.ok() || !right.ok()) {
     return fmt::format("{} {}", left.status().message(), right.status().message());
   }
   std::string text;
   for (const auto& tensor : compare(*left, *right).tensors) {
     if (!tensor.equal()) {
-      text += fmt::format("step {}: {} {}\n", step, tensor.name, toString(tensor.outcome));
+      text += fmt::format("{} and {}: {} {}\n", a, b, tensor.name, toString(tensor.outcome));
     }
   }
   return text;

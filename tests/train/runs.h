@@ -33,5 +33,7 @@ std::vector<std::int64_t> stepsIn(const std::string& directory);
 // Parameters, buffers and optimizer state of `step` in two run directories, with everything that
 // differs in words; empty if every bit is equal.
 std::string differencesAt(const std::string& a, const std::string& b, std::int64_t step);
+// The same for two checkpoints, each as DIRECTORY@STEP.
+std::string differences(const std::string& a, const std::string& b);
 
 }  // namespace colla::train

@@ -61,6 +61,8 @@ TEST_F(ServerFaultsTest, AKilledServerIsNamedAndLosesNothingThatWasSaved) {
   EXPECT_LT(std::chrono::steady_clock::now() - killed, 10s);  // Processes take a while to exit.
   EXPECT_TRUE(launch::eventually([&] { return process_->gone(); }));
   const std::int64_t step = saved();
+  EXPECT_THAT(process_->err(), HasSubstr("step " + std::to_string(step) + " is saved in " + run_ +
+                                         "; go on with: "));
   const Ended resumed =
       runProgram(smallRun("mlp", run_,
                           {"--no-eval", "--resume", "--steps", std::to_string(step + 3),

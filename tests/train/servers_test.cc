@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "checkpoint/source.h"
@@ -11,7 +12,9 @@ namespace colla::train {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Le;
 
 class ServersTest : public ::testing::Test {
  protected:
@@ -50,10 +53,10 @@ TEST_P(ServerBitsTest, AreThoseOfASingleProcess) {
       {"--strategy", "ps-sync", "--np", "1", "--ps", "1"},
       {"--strategy", "ps-sync", "--np", "3", "--ps", "2"},
       {"--strategy", "ps-ssp", "--np", "2", "--staleness", "0"},
+      {"--strategy", "hybrid", "--np", "2", "--ps", "1"},
   };
   if (GetParam() == "table") {
     others.push_back({"--strategy", "allreduce", "--np", "2"});
-    others.push_back({"--strategy", "hybrid", "--np", "2", "--ps", "1"});
     others.push_back({"--strategy", "hybrid", "--np", "3", "--ps", "2", "--partitions", "5"});
     others.push_back({"--strategy", "hybrid", "--np", "2", "--ps", "2", "--partitions", "auto"});
   }
@@ -88,8 +91,20 @@ TEST_F(ServersTest, AsyncMakesAsManyUpdatesAsWantedAndTellsTheirStaleness) {
   const std::string directory =
       train("table", {"--strategy", "ps-async", "--np", "3", "--ps", "2", "--steps", "25"});
   EXPECT_THAT(last_.err, HasSubstr("25 gradients taken, 0 dropped"));
-  EXPECT_THAT(last_.err, HasSubstr("and how often: 0: "));
+  EXPECT_THAT(last_.err, HasSubstr("; their staleness in updates, and how often: 0: "));
   EXPECT_TRUE(checkpoint::Source::open(directory + "@25").ok());
+}
+
+// Contract: checkpoints are of the step that --save-every names, although the servers go on while
+// worker 0 computes. The save before it is over by then: it has 80 steps of time.
+TEST_F(ServersTest, AsyncSavesAtTheStepsThatAreDue) {
+  for (const Words& how : {Words{"--strategy", "ps-async", "--np", "3", "--ps", "2"},
+                           Words{"--strategy", "ps-ssp", "--staleness", "3", "--np", "3"}}) {
+    const std::string directory = train("conv", joined(how, {"--steps", "100", "--save-every", "80",
+                                                             "--keep", "all", "--clip-norm", "1"}));
+    EXPECT_THAT(stepsIn(directory), ElementsAre(Le(1), 80, 100));
+    EXPECT_TRUE(checkpoint::Source::open(directory + "@80").ok());
+  }
 }
 
 TEST_F(ServersTest, AsyncRefusesWhatIsTooOld) {
@@ -135,7 +150,7 @@ TEST_F(ServersTest, HybridTakesBackupWorkersForItsServers) {
       totalsOf("table", {"--strategy", "hybrid", "--np", "3", "--ps", "2", "--backup", "1",
                          "--clip-norm", "1.5", "--steps", "12"});
   EXPECT_THAT(last_.err, HasSubstr("24 gradients taken, 12 dropped"));
-  EXPECT_THAT(last_.err, HasSubstr("for step 12: 1 update late"));
+  EXPECT_THAT(last_.err, HasSubstr("for step 12: their staleness is 1"));
   EXPECT_THAT(totals, HasSubstr("\"samples\":600,"));
 }
 
@@ -219,11 +234,27 @@ TEST_F(ServersTest, WhatMakesNoSenseIsRefused) {
               HasSubstr("--sync-replicas is for --strategy ps-sync, not ps-async"));
 }
 
-TEST_F(ServersTest, HybridWithoutATableSaysSo) {
-  const Ended ended = runProgram(joined(smallRun("mlp", scratch_.at("x"), {}),
-                                        {"--strategy", "hybrid", "--np", "2", "--steps", "2"}));
-  EXPECT_EQ(ended.code, 1);
-  EXPECT_THAT(ended.err, HasSubstr("no table with sparse gradients"));
+// Its bits are ServerBitsTest's.
+TEST_F(ServersTest, HybridWithoutATableRunsAsAllreduceAndSaysSoOnce) {
+  train("mlp", {"--strategy", "hybrid", "--hybrid", "auto", "--partitions", "auto", "--np", "2",
+                "--ps", "2", "--steps", "2"});
+  const std::string note =
+      "has no tables with sparse gradients for servers: --strategy hybrid runs";
+  const auto found = last_.err.find(note);
+  ASSERT_NE(found, std::string::npos) << last_.err;
+  EXPECT_EQ(last_.err.find(note, found + 1), std::string::npos) << last_.err;
+}
+
+// Not once for each worker, and without the launcher's report of processes that failed.
+TEST_F(ServersTest, AnOptimizerThatServersCannotRunIsRefusedBeforeAnyWorkerStarts) {
+  for (const std::string strategy : {"ps-sync", "ps-async", "ps-ssp", "hybrid"}) {
+    const Ended ended = runProgram(joined(smallRun("signs", scratch_.at("x"), {}),
+                                          {"--strategy", strategy, "--np", "2", "--steps", "2"}));
+    EXPECT_EQ(ended.code, 2) << ended.err;
+    EXPECT_THAT(ended.err,
+                HasSubstr("servers run Colla's optimizers, but the program brings its own"));
+    EXPECT_EQ(std::ranges::count(ended.err, '\n'), 1) << ended.err;
+  }
 }
 
 TEST_F(ServersTest, TensorFlowsNamesWork) {

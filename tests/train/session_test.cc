@@ -1,4 +1,5 @@
 // A run from the outside: what it prints, keeps and refuses, and how it ends.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -6,6 +7,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -32,6 +34,21 @@ TEST(SessionTest, PrintsEpochsAsKerasDoes) {
                    "Epoch 2/2\n2/2 - [0-9]+s - loss: [0-9.]+ - accuracy: [0-9.]+ - val_loss: "
                    "[0-9.]+ - val_accuracy: [0-9.]+\n"));
   EXPECT_THAT(ended.err, HasSubstr("strategy single, 1 worker, 1 slice, seed 1"));
+}
+
+// Contract: a task that is not whole is one line, before any worker starts where that can be known.
+TEST(SessionTest, RefusesATaskThatIsNotWhole) {
+  for (const std::string what : {"model", "data"}) {
+    const Ended ended = runProgram({"no-" + what, "--np", what == "model" ? "2" : "1"});
+    EXPECT_EQ(ended.code, 2) << ended.err;
+    EXPECT_THAT(ended.err,
+                MatchesRegex("[^\n]*train_program: the task has no " + what + ": [^\n]*\n"));
+  }
+  const Ended ended = runProgram({"null-model"});
+  EXPECT_EQ(ended.code, 1) << ended.err;
+  EXPECT_THAT(
+      ended.err,
+      HasSubstr("train_program: the task's model gave a null pointer: return a colla::Model"));
 }
 
 TEST(SessionTest, KeepsARunDirectory) {
@@ -97,6 +114,31 @@ TEST(SessionTest, TellsEveryEvaluation) {
     EXPECT_EQ(line.find("\"val_accuracy\"") != std::string::npos, evaluated) << line;
   }
   EXPECT_EQ(number, 14);
+}
+
+// Contract: the default means the same for --steps and --epochs: after every epoch, here of 13
+// steps, and at the end.
+TEST(SessionTest, StepsAreEvaluatedAsEpochsAre) {
+  const Scratch scratch;
+  const auto evaluated = [&](const Words& length) {
+    const std::string json = scratch.at("steps.json");
+    const Ended ended =
+        runProgram(joined({"mlp", "--batch", "50", "--quiet", "--json", json}, length));
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    std::vector<int> steps;
+    std::ifstream lines(json);
+    int step = 0;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find("\"total\"") != std::string::npos) break;
+      ++step;
+      if (line.find("\"val_loss\"") != std::string::npos) steps.push_back(step);
+    }
+    return steps;
+  };
+  EXPECT_EQ(evaluated({"--epochs", "2"}), (std::vector{13, 26}));
+  EXPECT_EQ(evaluated({"--steps", "26"}), (std::vector{13, 26}));
+  EXPECT_EQ(evaluated({"--steps", "30"}), (std::vector{13, 26, 30}));
+  EXPECT_EQ(evaluated({"--steps", "30", "--eval-every", "20"}), (std::vector{20, 30}));
 }
 
 // The loss is of the parameters before the step.
@@ -210,6 +252,8 @@ TEST_P(InterruptTest, SavesAndLeaves) {
   EXPECT_EQ(process.wait(), 130) << process.err();
   EXPECT_TRUE(launch::eventually([&] { return process.gone(); }));
   const std::int64_t reached = stepsIn(run).back();
+  EXPECT_THAT(process.err(),
+              HasSubstr(fmt::format("step {} is saved in {}; go on with: ", reached, run)));
 
   const Words until = {"--steps", std::to_string(reached + 3)};
   words = smallRun("mlp", run, until);
@@ -257,6 +301,64 @@ TEST(SessionTest, AKilledWorkerEndsTheRun) {
   EXPECT_THAT(process.err(), HasSubstr("worker 1"));
   EXPECT_TRUE(launch::eventually([&] { return process.gone(); }));
   EXPECT_TRUE(checkpoint::Directory(run + "/checkpoints").loadNewest().ok());
+
+  // The command that it names goes on; this one to an end.
+  const std::int64_t reached = stepsIn(run).back();
+  const std::string offer = fmt::format("step {} is saved in {}; go on with: ", reached, run);
+  const std::string said = process.err();
+  const auto found = said.find(offer);
+  ASSERT_NE(found, std::string::npos) << said;
+  std::string command = said.substr(found + offer.size());
+  command.resize(command.find('\n'));
+  const auto steps = command.find("1000000");
+  ASSERT_NE(steps, std::string::npos) << command;
+  command.replace(steps, 7, std::to_string(reached + 2));
+  EXPECT_EQ(std::system((command + " 2> /dev/null").c_str()), 0) << command;
+  EXPECT_EQ(stepsIn(run).back(), reached + 2);
+}
+
+// Contract: so does a run that one of its workers does not answer any more.
+TEST(SessionTest, AStoppedWorkerEndsTheRun) {
+  const Scratch scratch;
+  const std::string run = scratch.at("run");
+  launch::CollaProcess process(smallRun("mlp", run,
+                                        {"--steps", "1000000", "--save-every", "5", "--np", "2",
+                                         "--collective-timeout", "1"}),
+                               programOptions());
+  ASSERT_TRUE(launch::eventually([&] {
+    const auto steps = checkpoint::Directory(run + "/checkpoints").list();
+    return steps.ok() && !steps->empty() && steps->back() >= 5;
+  })) << process.err();
+  ASSERT_EQ(kill(process.worker(1), SIGSTOP), 0);
+  EXPECT_EQ(process.wait(), 1) << process.err();
+  EXPECT_THAT(process.err(),
+              AllOf(HasSubstr("did not answer for 1"), HasSubstr("(collective_timeout); step "),
+                    HasSubstr(fmt::format(
+                        "step {} is saved in {}; go on with: ", stepsIn(run).back(), run))));
+}
+
+// Contract: whoever is asked to end says what is left of the run, or that nothing is.
+TEST(SessionTest, SaysWhatIsLeftAfterSigterm) {
+  const Scratch scratch;
+  for (const Words& how : {Words{"--np", "1"}, Words{"--np", "2"}}) {
+    for (const bool saves : {true, false}) {
+      const std::string run = scratch.at("it's run" + how[1]);
+      Words words = joined({"mlp", "--no-eval", "--epochs", "1000000", "--batch", "50"}, how);
+      if (saves) words = joined(words, {"--checkpoint-dir", run});
+      launch::CollaProcess process(words, programOptions());
+      ASSERT_TRUE(process.says("Epoch 2/")) << process.err();
+      ASSERT_EQ(kill(process.pid(), SIGTERM), 0);
+      EXPECT_EQ(process.wait(), how[1] == "1" ? 130 : 128 + SIGTERM) << process.err();
+      if (!saves) {
+        EXPECT_THAT(process.err(), HasSubstr("nothing is saved: --checkpoint-dir DIR keeps"));
+        continue;
+      }
+      EXPECT_THAT(process.err(),
+                  AllOf(HasSubstr(fmt::format("step {} is saved in ", stepsIn(run).back())),
+                        HasSubstr("--checkpoint-dir '" + scratch.at("it'\\''s run" + how[1]) +
+                                  "' --resume\n")));
+    }
+  }
 }
 
 // One checkpoint fits, a second does not. The file system is in a mount namespace of our own.

@@ -143,7 +143,8 @@ TEST(TrainerTest, AnErrorInOneReplicaEndsAll) {
   options.quiet = true;
   const auto summary = Trainer(std::move(task)).run(options);
   EXPECT_FALSE(summary.ok());
-  EXPECT_EQ(summary.status().message(), "49 samples are too few for me");
+  EXPECT_EQ(summary.status().message(),
+            "step 1, slice 1: the model: 49 samples are too few for me");
 }
 
 }  // namespace

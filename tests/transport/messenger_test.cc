@@ -6,8 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
+#include "base/metrics.h"
 #include "transport/script_backend.h"
+#include "transport/spin.h"
 
 namespace colla::transport {
 namespace {
@@ -92,6 +95,37 @@ TEST_F(MessengerTest, PartsMayComeInAnyOrder) {
   });
   EXPECT_EQ(toString(status), "ok");
   EXPECT_TRUE(std::ranges::equal(data, bytes));
+}
+
+double secondsWaited() {
+  for (const metrics::Sample& sample : metrics::Registry::ofProcess().read()) {
+    if (sample.family->name != "colla_wait_seconds_total") continue;
+    if (sample.labels == std::vector<std::string>{"rank 0 on host a"}) return sample.value();
+  }
+  return 0;
+}
+
+TEST_F(MessengerTest, AWaitForAnyCountsForThePeer) {
+  std::byte data{};
+  Request first;
+  Request second;
+  messenger_.recv(0, {1, 1, 0, {}}, {&data, 1}, first);
+  messenger_.recv(0, {1, 2, 0, {}}, {&data, 1}, second);
+  Request* const both[] = {&first, &second};
+  const double before = secondsWaited();
+  EXPECT_FALSE(messenger_.waitAny(both, Deadline::after(20ms)));
+  const double after = secondsWaited();
+  EXPECT_GE(after - before, 0.020);
+  {
+    // One that waits for whatever comes next holds nobody up.
+    const BackgroundThread background;
+    EXPECT_FALSE(messenger_.waitAny(both, Deadline::after(20ms)));
+  }
+  EXPECT_EQ(secondsWaited(), after);
+  sayData(2, "x");
+  EXPECT_TRUE(messenger_.waitAny(both, Deadline::after(30s)));
+  EXPECT_TRUE(second.done());
+  static_cast<void>(messenger_.wait(both, Deadline::at(TimePoint::min())));
 }
 
 TEST_F(MessengerTest, NoiseLosesThePeer) {

@@ -1,16 +1,13 @@
 // What is refused: strangers, recordings, mixed jobs, those who only waste time. In each case the
 // listener goes on.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
-#include <map>
 #include <random>
 
 #include "base/bytes.h"
@@ -326,45 +323,6 @@ TEST_P(RefusalTest, WhoSaysNothingAndGoesIsNotLogged) {
   }
   EXPECT_EQ(listener_->refusalsLogged(), 0U);
   expectOpenFor(GetParam());
-}
-
-TEST_F(NetTest, HalfOpenConnectionsAreLimited) {
-  rlimit limit{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-  const rlim_t needed = 2 * Listener::kMaxHalfOpen + 200;
-  if (limit.rlim_max < needed) GTEST_SKIP() << "needs " << needed << " descriptors";
-  limit.rlim_cur = std::max(limit.rlim_cur, needed);
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-
-  listen(Mode::kTls);
-  std::vector<UniqueFd> idle;
-  for (std::size_t i = 0; i < Listener::kMaxHalfOpen + 10; ++i) {
-    idle.push_back(say({}));
-    for (auto& connection : listener_->step()) accepted_.push_back(std::move(connection));
-  }
-  ASSERT_TRUE(pump([&] { return closed(idle[9].get()); }));
-  EXPECT_EQ(listener_->halfOpen(), Listener::kMaxHalfOpen);
-  EXPECT_FALSE(closed(idle[10].get()));
-  EXPECT_EQ(listener_->refusalsLogged(), 1U);
-  expectOpenFor(Mode::kTls);
-}
-
-// Out of descriptors a listener pauses; once there are some, it goes on.
-TEST_F(NetTest, SurvivesLackOfDescriptors) {
-  listen(Mode::kUnix);
-  Client& client = connect(optionsOf(Mode::kUnix, 1, "rank 1"));
-  std::vector<UniqueFd> hoard;
-  while (true) {
-    UniqueFd fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
-    if (!fd.valid()) break;
-    hoard.push_back(std::move(fd));
-  }
-  EXPECT_TRUE(listener_->step().empty());
-  EXPECT_EQ(listener_->refusalsLogged(), 1U);
-  pollfd entry{listener_->fd(), POLLIN, 0};
-  EXPECT_EQ(poll(&entry, 1, 0), 0);  // It does not spin.
-  hoard.clear();
-  EXPECT_TRUE(pump([&] { return client.ok() && accepted_.size() == 1; }));
 }
 
 TEST_F(NetTest, PlainAndTlsSayWhatIsWrong) {

@@ -38,6 +38,7 @@ TEST(TransportsTest, EveryRowConnectsWhatItDescribes) {
     EXPECT_TRUE(names.insert(row.name).second);
     EXPECT_EQ(findTransport(row.name), &row);
     EXPECT_FALSE(row.help.empty());
+    if (row.usable != nullptr && !row.usable().ok()) continue;
     const Transports pair = makePair(row);
     ASSERT_EQ(pair.size(), 2u);
     EXPECT_EQ(pair[0]->name(), row.name);

@@ -29,6 +29,7 @@ class TransformedImages : public Dataset {
   }
   std::int64_t classes() const override { return classes_; }
   bool inMemory() const override { return transform_.output() == storedSize(); }
+  std::vector<Array> held() const override { return {images_, labels_}; }
   Result<Batch> read(std::span<const std::int64_t> indices, Random& random) const override;
   std::string describe() const override {
     return fmt::format("{}: {}", title_, describeSamples(*this));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "data/array_of.h"
 #include "data/indices.h"
 
 namespace colla::data {
@@ -12,10 +13,14 @@ namespace {
 
 class SparseDataset : public Dataset {
  public:
-  SparseDataset(std::string title, SparseRows rows, std::int64_t features,
-                std::vector<std::string> labels)
+  // `numbers` (int32) and `values` (float32) are the features of all rows, whose begins and labels
+  // are `rows`.
+  SparseDataset(std::string title, SparseRows rows, Array numbers, Array values,
+                std::int64_t features, std::vector<std::string> labels)
       : title_(std::move(title)),
         rows_(std::move(rows)),
+        numbers_(std::move(numbers)),
+        values_(std::move(values)),
         features_(features),
         labels_(std::move(labels)) {}
 
@@ -29,16 +34,19 @@ class SparseDataset : public Dataset {
   std::vector<std::string> words() const override { return labels_; }
   std::int64_t symbols() const override { return features_; }
   bool inMemory() const override { return true; }
+  std::vector<Array> held() const override { return {numbers_, values_}; }
   Result<Batch> read(std::span<const std::int64_t> indices, Random& random) const override;
   std::string describe() const override {
     return fmt::format("{}: {}, {} features of which {:.1f} are not zero", title_,
                        describeSamples(*this), features_,
-                       static_cast<double>(rows_.features.size()) / static_cast<double>(size()));
+                       static_cast<double>(numbers_.count()) / static_cast<double>(size()));
   }
 
  private:
   std::string title_;
-  SparseRows rows_;
+  SparseRows rows_;  // Begins and labels alone.
+  Array numbers_;
+  Array values_;
   std::int64_t features_;
   std::vector<std::string> labels_;
   mutable ArrayPool pool_;
@@ -59,8 +67,8 @@ Result<Batch> SparseDataset::read(std::span<const std::int64_t> indices, Random&
     const std::int64_t length = rows_.begins[indices[i] + 1] - begin;
     const auto featureRow = features.as<std::int64_t>().subspan(i * longest, longest);
     const auto valueRow = values.as<float>().subspan(i * longest, longest);
-    std::copy_n(rows_.features.begin() + begin, length, featureRow.begin());
-    std::copy_n(rows_.values.begin() + begin, length, valueRow.begin());
+    std::copy_n(numbers_.as<std::int32_t>().begin() + begin, length, featureRow.begin());
+    std::copy_n(values_.as<float>().begin() + begin, length, valueRow.begin());
     std::ranges::fill(featureRow.subspan(length), 0);
     std::ranges::fill(valueRow.subspan(length), 0.0F);
     labels.as<std::int64_t>()[i] = rows_.labels[indices[i]];
@@ -76,8 +84,10 @@ Result<std::shared_ptr<const Dataset>> sparseDataset(std::string title, SparseRo
   if (rows.size() == 0) {
     return {StatusCode::kInvalidArgument, fmt::format("data set {}: has no samples", title)};
   }
-  return std::shared_ptr<const Dataset>(std::make_shared<SparseDataset>(
-      std::move(title), std::move(rows), features, std::move(labels)));
+  COLLA_TRY_ASSIGN(Array numbers, arrayOf(std::exchange(rows.features, {})));
+  COLLA_TRY_ASSIGN(Array values, arrayOf(std::exchange(rows.values, {})));
+  return std::make_shared<SparseDataset>(std::move(title), std::move(rows), std::move(numbers),
+                                         std::move(values), features, std::move(labels));
 }
 
 }  // namespace colla::data

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "data/array_of.h"
 #include "data/indices.h"
 
 namespace colla::data {
@@ -12,22 +13,21 @@ namespace {
 
 class TextDataset : public Dataset {
  public:
-  TextDataset(std::string title, std::vector<std::int32_t> text, std::int64_t vocabulary,
-              std::int64_t length)
+  // `text` is int32.
+  TextDataset(std::string title, Array text, std::int64_t vocabulary, std::int64_t length)
       : title_(std::move(title)),
         text_(std::move(text)),
         vocabulary_(vocabulary),
         length_(length) {}
 
-  std::int64_t size() const override {
-    return (static_cast<std::int64_t>(text_.size()) - 1) / length_;
-  }
+  std::int64_t size() const override { return (text_.count() - 1) / length_; }
   std::vector<Field> fields() const override {
     return {{"words", DataType::kInt64, {length_}}, {"next", DataType::kInt64, {length_}}};
   }
   std::int64_t classes() const override { return vocabulary_; }
   std::int64_t symbols() const override { return vocabulary_; }
   bool inMemory() const override { return true; }
+  std::vector<Array> held() const override { return {text_}; }
   Result<Batch> read(std::span<const std::int64_t> indices, Random& random) const override;
   std::string describe() const override {
     return fmt::format("{}: {}", title_, describeSamples(*this));
@@ -35,7 +35,7 @@ class TextDataset : public Dataset {
 
  private:
   std::string title_;
-  std::vector<std::int32_t> text_;
+  Array text_;
   std::int64_t vocabulary_;
   std::int64_t length_;
   mutable ArrayPool pool_;
@@ -47,7 +47,7 @@ Result<Batch> TextDataset::read(std::span<const std::int64_t> indices, Random& /
   COLLA_TRY_ASSIGN(Array words, pool_.allocate(DataType::kInt64, {count, length_}));
   COLLA_TRY_ASSIGN(Array next, pool_.allocate(DataType::kInt64, {count, length_}));
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto begin = text_.begin() + indices[i] * length_;
+    const auto begin = text_.as<std::int32_t>().begin() + indices[i] * length_;
     std::copy_n(begin, length_, words.as<std::int64_t>().begin() + i * length_);
     std::copy_n(begin + 1, length_, next.as<std::int64_t>().begin() + i * length_);
   }
@@ -65,8 +65,8 @@ Result<std::shared_ptr<const Dataset>> textDataset(std::string title,
             fmt::format("{}: {} words are too few; one sample takes {} and the word after them",
                         title, text.size(), length)};
   }
-  return std::shared_ptr<const Dataset>(
-      std::make_shared<TextDataset>(std::move(title), std::move(text), vocabulary, length));
+  COLLA_TRY_ASSIGN(Array words, arrayOf(text));
+  return std::make_shared<TextDataset>(std::move(title), std::move(words), vocabulary, length);
 }
 
 }  // namespace colla::data

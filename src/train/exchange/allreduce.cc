@@ -20,7 +20,7 @@ bool worthSharing(std::span<const Parameter> parameters) {
 
 std::vector<Reducer::Entry> entriesOf(const ExchangeSetup& setup) {
   std::vector<Reducer::Entry> entries;
-  for (const auto& [name, tensor] : setup.parameters) {
+  for (const auto& [name, tensor, optimizer] : setup.parameters) {
     const bool sparse = std::ranges::find(setup.rowSparse, name) != setup.rowSparse.end();
     const bool dense = std::ranges::find(setup.travelDense, name) != setup.travelDense.end();
     entries.push_back({name, tensor, Reducer::Kind::kGradient, sparse, sparse && dense});
@@ -65,7 +65,7 @@ void AllreduceExchange::addBuffer(int buffer, const torch::Tensor& value, bool c
 void AllreduceExchange::addNumbers(std::span<const double> numbers) {
   COLLA_CHECK(numbers.size() + 1 == numbers_.size());
   std::ranges::copy(numbers, numbers_.begin());
-  numbers_.back() = stop_ ? 1 : 0;
+  numbers_.back() = toNumber(stop_);
   reducer_.add(numbersEntry_,
                torch::from_blob(numbers_.data(), {static_cast<std::int64_t>(numbers_.size())},
                                 torch::kFloat64),
@@ -81,7 +81,7 @@ StepResult AllreduceExchange::finishSums(const StepEnd& end) {
   if (numbers_.empty()) return result;
   const torch::Tensor& all = reducer_.sum(numbersEntry_);
   result.numbers.assign(all.const_data_ptr<double>(), all.const_data_ptr<double>() + all.numel());
-  result.stop = result.numbers.back() > 0;
+  result.stop = ps::strongestOf(result.numbers.back());
   result.numbers.pop_back();
   return result;
 }
@@ -105,7 +105,7 @@ void AllreduceExchange::update(double factor, double scale) {
 
 StepResult AllreduceExchange::finish(const StepEnd& end) {
   StepResult result = finishSums(end);
-  update(end.factor, clipFactorOf(sums_, clipNorm_));
+  update(end.factor * end.plateau, clipFactorOf(sums_, clipNorm_));
   return result;
 }
 

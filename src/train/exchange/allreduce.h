@@ -15,11 +15,11 @@
 
 namespace colla::train {
 
-class AllreduceExchange final : public Exchange {
+class AllreduceExchange : public Exchange {
  public:
   AllreduceExchange(const Workers& workers, const ExchangeSetup& setup);
 
-  void beginStep(bool stop) override { stop_ = stop; }
+  void beginStep(ps::Stop stop) override { stop_ = stop; }
   void beginSlice(int slice) override { reducer_.beginSlice(slice); }
   void addBuffer(int buffer, const torch::Tensor& value, bool changed) override;
   void addNumbers(std::span<const double> numbers) override;
@@ -51,11 +51,11 @@ class AllreduceExchange final : public Exchange {
   // Entries of the reducer: parameters, buffers, then (if there are any) the numbers.
   const int firstBuffer_;
   const int numbersEntry_;
-  std::vector<double> numbers_;  // Of one slice, and behind them 1 for "stop".
+  std::vector<double> numbers_;  // Of one slice, and behind them the reason to stop.
   Reducer reducer_;
   std::unique_ptr<Updater> updater_;
   std::vector<torch::Tensor> sums_;  // Of the gradients.
-  bool stop_ = false;
+  ps::Stop stop_ = ps::Stop::kNo;
 };
 
 std::unique_ptr<Exchange> makeAllreduce(const Workers& workers, const ExchangeSetup& setup);

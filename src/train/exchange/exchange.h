@@ -49,9 +49,13 @@ struct StepEnd {
   double share = 0;          // Of the global batch's samples.
   std::int64_t samples = 0;  // This worker's.
   std::int64_t batch = 0;    // All workers' samples of this step.
-  double factor = 1;         // Of the learning rate.
-  bool empty = false;        // It had no slices to run, while others may have.
-  bool last = false;         // No step follows.
+  double factor = 1;         // Of the learning rate: the schedule's,
+  double plateau = 1;        // and what plateaus have multiplied it by.
+  // Worker 0: the step that it will want to save next, if servers may pass it on their own; -1:
+  // none.
+  std::int64_t saveAt = -1;
+  bool empty = false;  // It had no slices to run, while others may have.
+  bool last = false;   // No step follows.
 };
 
 // What came of a step.
@@ -59,7 +63,7 @@ struct StepResult {
   // Sums over the slices that the numbers are known of: all, or this worker's.
   std::vector<double> numbers;
   double trained = 0;                     // Samples of all gradients used since the last step.
-  bool stop = false;                      // Some worker would like to end.
+  ps::Stop stop = ps::Stop::kNo;          // The strongest of all workers' reasons.
   std::optional<std::int64_t> step = {};  // Updates made, if that is not one more than before.
   bool dropped = false;                   // This worker's gradients were.
 };
@@ -79,8 +83,8 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
 
-  // `stop`: this worker would like to end.
-  virtual void beginStep(bool stop) = 0;
+  // `stop`: why this worker would like to end.
+  virtual void beginStep(ps::Stop stop) = 0;
   virtual void beginSlice(int slice) = 0;
   // A buffer as the slice left it; one that is floating point comes multiplied by the slice's
   // weight. `changed`: the slice wrote to it.
@@ -95,8 +99,10 @@ class Exchange {
   // optimizer's state in `saved`, of which worker 0's counts; nothing: with a new one.
   using SavedState = std::optional<std::span<const checkpoint::TensorView>>;
   virtual void start(std::int64_t step, const SavedState& saved) = 0;
-  // For worker 0. `refusal` (may be null) ends a save whose tensors are not finite, where only
-  // reading them shows it. What it points to is valid until the next call of any function.
+  // For worker 0. `step`: the one that it is at, or that it had announced (StepEnd::saveAt):
+  // servers that have a copy of that step give it. `refusal` (may be null) ends a save whose
+  // tensors are not finite, where only reading them shows it. What it points to is valid until the
+  // next call of any function.
   virtual ExchangeState state(std::int64_t step, const Refusal& refusal) = 0;
 
   // Ends this worker's part in an epoch, between two steps. The model's tensors must be its own by

@@ -1,6 +1,8 @@
 #include "train/exchange/hybrid.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "base/log.h"
 #include "colla/collectives.h"
@@ -36,65 +38,89 @@ std::vector<TableRoute> chooseRoutes(const Workers& workers, std::span<const Par
   return routes;
 }
 
-}  // namespace
+bool isTable(const ExchangeSetup& setup, const Parameter& parameter) {
+  return std::ranges::find(setup.rowSparse, parameter.name) != setup.rowSparse.end();
+}
 
-HybridExchange::HybridExchange(const Workers& workers, const ExchangeSetup& setup)
-    : clips_(setup.clipNorm > 0) {
-  if (setup.oneSlicePerBackward) {
-    throw Error(
-        StatusCode::kUnsupported,
-        "hybrid is for the Trainer: a DistributedOptimizer can't tell which slice a table's "
-        "gradients are of; use ps-sync or allreduce");
-  }
+HybridParts partsOf(const Workers& workers, const ExchangeSetup& setup) {
   std::vector<Parameter> tables;
-  for (const Parameter& parameter : setup.parameters) {
-    const bool sparse = std::ranges::find(setup.rowSparse, parameter.name) != setup.rowSparse.end();
-    if (sparse) tables.push_back(parameter);
-  }
-  if (tables.empty()) {
-    throw Error(StatusCode::kInvalidArgument,
-                "the model has no table with sparse gradients for hybrid's servers: use "
-                "--strategy allreduce");
-  }
+  std::ranges::copy_if(setup.parameters, std::back_inserter(tables),
+                       [&](const Parameter& parameter) { return isTable(setup, parameter); });
   Touched touched(tables.size());
-  if (setup.chooseRoutes || setup.partitions == kAutoPartitions) touched = setup.look(tables);
+  const bool measures = setup.chooseRoutes || setup.partitions == kAutoPartitions;
+  if (measures && !tables.empty()) touched = setup.look(tables);
   std::vector<TableRoute> routes(tables.size(), TableRoute::kServers);
-  if (setup.chooseRoutes) routes = chooseRoutes(workers, tables, touched);
+  if (setup.chooseRoutes && !tables.empty()) routes = chooseRoutes(workers, tables, touched);
 
-  ExchangeSetup dense = setup;
-  dense.parameters.clear();
-  dense.rowSparse.clear();
-  dense.clipNorm = 0;  // The servers say by how much.
-  ServerLink::Tensors served;
+  HybridParts parts{.dense = setup, .denseOrders = {}, .served = {}, .servers = {}};
+  parts.dense.parameters.clear();
+  parts.dense.rowSparse.clear();
   Touched servedRows;
   for (int i = 0; i < static_cast<int>(setup.parameters.size()); ++i) {
     const Parameter& parameter = setup.parameters[i];
     const auto table = std::ranges::find(tables, parameter.name, &Parameter::name);
     const auto number = static_cast<std::size_t>(table - tables.begin());
     if (table != tables.end() && routes[number] == TableRoute::kServers) {
-      served.tables.push_back(parameter);
-      served.orders.push_back(i);
+      parts.served.tables.push_back(parameter);
+      parts.served.orders.push_back(i);
       servedRows.push_back(touched[number]);
       continue;
     }
-    dense.parameters.push_back(parameter);
-    denseOrders_.push_back(i);
+    parts.dense.parameters.push_back(parameter);
+    parts.denseOrders.push_back(i);
     if (table == tables.end()) continue;
-    dense.rowSparse.push_back(parameter.name);
-    if (routes[number] == TableRoute::kWhole) dense.travelDense.push_back(parameter.name);
+    parts.dense.rowSparse.push_back(parameter.name);
+    if (routes[number] == TableRoute::kWhole) parts.dense.travelDense.push_back(parameter.name);
   }
-  const int partitions = partitionsFor(workers, setup, served.tables, servedRows);
-  tables_ =
-      std::make_unique<ServerLink>(workers, std::move(served),
-                                   ServerPlan{.optimizer = optimizerForServers(setup.optimizer),
-                                              .clipNorm = setup.clipNorm,
-                                              .policy = *setup.policy,
-                                              .partitions = partitions,
-                                              .oneSlicePerBackward = setup.oneSlicePerBackward});
-  dense_ = std::make_unique<AllreduceExchange>(workers, dense);
+  parts.servers = {.optimizer = optimizerForServers(setup.optimizer),
+                   .clipNorm = setup.clipNorm,
+                   .policy = *setup.policy,
+                   .partitions = partitionsFor(workers, setup, parts.served.tables, servedRows)};
+  return parts;
 }
 
-void HybridExchange::beginStep(bool stop) {
+// Where no table is for the servers: an allreduce. The servers hold nothing and stay until the
+// workers leave, as the job's epochs want it.
+class IdleServersExchange final : public AllreduceExchange {
+ public:
+  IdleServersExchange(const Workers& workers, const HybridParts& parts, bool tables)
+      : AllreduceExchange(workers, parts.dense),
+        servers_(workers, {}, parts.servers),
+        notes_(workers.records() && !tables) {}
+
+  void start(std::int64_t step, const SavedState& saved) override {
+    AllreduceExchange::start(step, saved);
+    servers_.start(step, {});
+    if (!notes_) return;
+    log::info(
+        "the model has no tables with sparse gradients for servers: --strategy hybrid runs as "
+        "allreduce");
+  }
+  NamedTensors leaveEpoch() override {
+    servers_.leaveEpoch();
+    return AllreduceExchange::leaveEpoch();
+  }
+  void enterEpoch(std::int64_t step, std::span<const checkpoint::TensorView> state) override {
+    AllreduceExchange::start(step, state);
+    servers_.resume();
+  }
+  void leave() override { servers_.leave(); }
+
+ private:
+  ServerLink servers_;
+  const bool notes_;
+};
+
+}  // namespace
+
+HybridExchange::HybridExchange(const Workers& workers, HybridParts parts)
+    : denseOrders_(std::move(parts.denseOrders)), clips_(parts.servers.clipNorm > 0) {
+  parts.dense.clipNorm = 0;  // The servers say by how much.
+  tables_ = std::make_unique<ServerLink>(workers, std::move(parts.served), parts.servers);
+  dense_ = std::make_unique<AllreduceExchange>(workers, parts.dense);
+}
+
+void HybridExchange::beginStep(ps::Stop stop) {
   stop_ = stop;
   dense_->beginStep(stop);
 }
@@ -117,12 +143,13 @@ void HybridExchange::endSlice() {
 // the servers, which answer with what clipping multiplies all gradients by.
 StepResult HybridExchange::finish(const StepEnd& end) {
   const StepResult result = dense_->finishSums(end);
-  ps::Finish finish{.share = end.share, .factor = end.factor, .stop = stop_};
+  ps::Finish finish{
+      .share = end.share, .factor = end.factor, .plateau = end.plateau, .stop = stop_};
   const auto sums = dense_->sums();
   for (std::size_t i = 0; i < sums.size() && clips_; ++i) {
     if (sums[i].defined()) finish.squares.emplace_back(denseOrders_[i], squaresOf(sums[i]));
   }
-  dense_->update(end.factor, tables_->finish(std::move(finish)).turn.scale);
+  dense_->update(end.factor * end.plateau, tables_->finish(std::move(finish)).turn.scale);
   return result;
 }
 
@@ -152,7 +179,7 @@ void HybridExchange::enterEpoch(std::int64_t step, std::span<const checkpoint::T
 
 ExchangeState HybridExchange::state(std::int64_t step, const Refusal& refusal) {
   ExchangeState state = dense_->state(step, refusal);
-  ExchangeState served = snapshotOf(*tables_, refusal);
+  ExchangeState served = snapshotOf(*tables_, step, refusal);
   state.step = served.step;
   state.later = std::move(served.later);
   return state;
@@ -161,7 +188,17 @@ ExchangeState HybridExchange::state(std::int64_t step, const Refusal& refusal) {
 std::int64_t HybridExchange::awaitOthers(std::int64_t /*step*/) { return tables_->waitForOthers(); }
 
 std::unique_ptr<Exchange> makeHybrid(const Workers& workers, const ExchangeSetup& setup) {
-  return std::make_unique<HybridExchange>(workers, setup);
+  if (setup.oneSlicePerBackward) {
+    throw Error(
+        StatusCode::kUnsupported,
+        "hybrid is for the Trainer: a DistributedOptimizer can't tell which slice a table's "
+        "gradients are of; use ps-sync or allreduce");
+  }
+  HybridParts parts = partsOf(workers, setup);
+  if (parts.served.tables.empty()) {
+    return std::make_unique<IdleServersExchange>(workers, parts, !parts.dense.rowSparse.empty());
+  }
+  return std::make_unique<HybridExchange>(workers, std::move(parts));
 }
 
 }  // namespace colla::train

@@ -1,5 +1,6 @@
 // hybrid: tables with sparse gradients live on servers, allreduce sums everything else. A
 // composition of the two: clipping alone needs both, because the global norm is over all gradients.
+// A model without such tables is trained by allreduce alone, while the servers wait.
 #pragma once
 
 #include <memory>
@@ -13,11 +14,19 @@
 
 namespace colla::train {
 
+// What a model's parts are exchanged by.
+struct HybridParts {
+  ExchangeSetup dense;           // By allreduce,
+  std::vector<int> denseOrders;  // with the numbers of its parameters in the model.
+  ServerLink::Tensors served;    // By servers,
+  ServerPlan servers;            // which do this.
+};
+
 class HybridExchange final : public Exchange {
  public:
-  HybridExchange(const Workers& workers, const ExchangeSetup& setup);
+  HybridExchange(const Workers& workers, HybridParts parts);
 
-  void beginStep(bool stop) override;
+  void beginStep(ps::Stop stop) override;
   void beginSlice(int slice) override;
   void addBuffer(int buffer, const torch::Tensor& value, bool changed) override;
   void addNumbers(std::span<const double> numbers) override { dense_->addNumbers(numbers); }
@@ -37,11 +46,11 @@ class HybridExchange final : public Exchange {
   void leave() override { tables_->leave(); }
 
  private:
-  std::vector<int> denseOrders_;  // Numbers in the model of what allreduce sums.
+  const std::vector<int> denseOrders_;
   const bool clips_;
   std::unique_ptr<AllreduceExchange> dense_;
   std::unique_ptr<ServerLink> tables_;
-  bool stop_ = false;
+  ps::Stop stop_ = ps::Stop::kNo;
 };
 
 std::unique_ptr<Exchange> makeHybrid(const Workers& workers, const ExchangeSetup& setup);

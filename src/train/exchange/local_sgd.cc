@@ -24,11 +24,11 @@ class LocalSgdExchange final : public Exchange {
         myself_(groupOfOne(workers)),
         own_({workers.job, *myself_, valueOrThrow(SliceMap::even(workers.slices().size(), 1))},
              setupOfOne(setup)) {
-    // A torch::optim class may move rows that have no gradient: then tables travel whole.
-    if (std::holds_alternative<TorchOptimizer>(setup.optimizer)) setup_.rowSparse.clear();
+    // One that is not Colla's may move rows that have no gradient: then tables travel whole.
+    if (!std::holds_alternative<OptimizerOptions>(setup.optimizer)) setup_.rowSparse.clear();
   }
 
-  void beginStep(bool stop) override {
+  void beginStep(ps::Stop stop) override {
     stop_ = stop;
     own_.beginStep(stop);
   }
@@ -43,7 +43,7 @@ class LocalSgdExchange final : public Exchange {
   StepResult finish(const StepEnd& end) override {
     ParameterAverage& average = averager();  // Before the update: it has the common parameters.
     StepResult result = own_.finish(end);
-    result.stop = false;  // All workers end at the same average.
+    result.stop = ps::Stop::kNo;  // All workers end at the same average.
     for (std::size_t i = 0; i < own_.sums().size(); ++i) {
       const torch::Tensor& gradient = own_.sums()[i];
       if (!gradient.defined() || !gradient.is_sparse()) continue;
@@ -100,7 +100,7 @@ class LocalSgdExchange final : public Exchange {
   }
 
   // Workers weigh as much as their samples since the last average, as gradients do.
-  bool averageNow() {
+  ps::Stop averageNow() {
     const double share = allSamples_ > 0
                              ? static_cast<double>(samples_) / static_cast<double>(allSamples_) /
                                    workers_.slices().size()
@@ -118,7 +118,7 @@ class LocalSgdExchange final : public Exchange {
   std::int64_t steps_ = 0;
   std::int64_t samples_ = 0;
   std::int64_t allSamples_ = 0;
-  bool stop_ = false;
+  ps::Stop stop_ = ps::Stop::kNo;
 };
 
 }  // namespace

@@ -67,7 +67,7 @@ torch::Tensor ParameterAverage::moveOf(const Moved& moved, double share) {
 }
 
 void ParameterAverage::addSlice(int slice, std::span<const torch::Tensor> moves, double share,
-                                bool stop) {
+                                ps::Stop stop) {
   reducer_->beginSlice(slice);
   int entry = 0;
   for (std::size_t i = 0; i < moved_.size(); ++i, ++entry) {
@@ -83,7 +83,7 @@ void ParameterAverage::addSlice(int slice, std::span<const torch::Tensor> moves,
     const bool changed = !torch::equal(bytesOf(now), bytesOf(commonBuffers_[i]));
     reducer_->add(entry++, now.is_floating_point() ? now * share : bytesOf(now), changed);
   }
-  reducer_->add(entry, torch::full({1}, stop ? 1.0 : 0.0), /*changed=*/true);
+  reducer_->add(entry, torch::full({1}, toNumber(stop)), /*changed=*/true);
   reducer_->endSlice();
 }
 
@@ -114,7 +114,7 @@ void ParameterAverage::moveAll(Moved& moved, const torch::Tensor& mean) const {
   }
 }
 
-bool ParameterAverage::average(double share, bool stop) {
+ps::Stop ParameterAverage::average(double share, ps::Stop stop) {
   const torch::NoGradGuard noGrad;
   std::vector<torch::Tensor> moves;
   for (const Moved& moved : moved_) moves.push_back(moveOf(moved, share));
@@ -133,7 +133,19 @@ bool ParameterAverage::average(double share, bool stop) {
     if (mean.defined()) summable(tensor).copy_(mean);
     commonBuffers_[i].copy_(tensor);
   }
-  return reducer_->sum(entry).item<float>() > 0;
+  return ps::strongestOf(reducer_->sum(entry).item<float>());
+}
+
+std::vector<torch::Tensor> ParameterAverage::momenta() const {
+  std::vector<torch::Tensor> momenta;
+  for (const Moved& moved : moved_) momenta.push_back(moved.momentum);
+  return momenta;
+}
+
+std::vector<torch::Tensor> ParameterAverage::start() const {
+  std::vector<torch::Tensor> start;
+  for (const Moved& moved : moved_) start.push_back(moved.common);
+  return start;
 }
 
 std::vector<checkpoint::TensorView> ParameterAverage::state() const {

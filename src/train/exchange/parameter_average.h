@@ -22,6 +22,7 @@
 
 #include "checkpoint/tensor_view.h"
 #include "colla/trainer.h"
+#include "ps/stop.h"
 #include "train/exchange/parameter.h"
 #include "train/exchange/reducer.h"
 #include "train/exchange/workers.h"
@@ -43,8 +44,15 @@ class ParameterAverage {
   // time.
   void touch(int parameter, const torch::Tensor& rows);
   // All workers get the same parameters and buffers. `share` is the weight of each of this worker's
-  // slices; over all slices of all workers shares add up to 1. Whether one of them says `stop`.
-  bool average(double share, bool stop);
+  // slices; over all slices of all workers shares add up to 1. The strongest
+  // of all workers' reasons to stop.
+  ps::Stop average(double share, ps::Stop stop);
+
+  // For each parameter, the outer optimizer's momentum (undefined without) and the value after the
+  // last average: the tensors themselves, which a caller may change between averages, the same way
+  // on every worker.
+  std::vector<torch::Tensor> momenta() const;
+  std::vector<torch::Tensor> start() const;
 
   // The outer optimizer's state, for a checkpoint: "NAME/outer_momentum". Empty without momentum.
   std::vector<checkpoint::TensorView> state() const;
@@ -61,7 +69,7 @@ class ParameterAverage {
   };
 
   std::vector<Reducer::Entry> entries() const;
-  void addSlice(int slice, std::span<const torch::Tensor> moves, double share, bool stop);
+  void addSlice(int slice, std::span<const torch::Tensor> moves, double share, ps::Stop stop);
   static torch::Tensor moveOf(const Moved& moved, double share);
   void moveAll(Moved& moved, const torch::Tensor& mean) const;
 

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "colla/error.h"
+#include "collective/kernels.h"
 #include "train/exchange/row_gradient.h"
 #include "train/exchange/tensor_views.h"
 #include "train/tensors.h"
@@ -36,13 +37,19 @@ std::uint64_t bitsOfOne(DataType type) {
       return 1;
     case DataType::kFloat64:
       return std::bit_cast<std::uint64_t>(1.0);
-    case DataType::kBFloat16:
-      return 0x3f80;
-    case DataType::kFloat16:
-      return 0x3c00;
     default:
       return std::bit_cast<std::uint32_t>(1.0f);
   }
+}
+
+// The type that an entry is summed in: 16-bit floats are added as float32, and rounded once all
+// slices are in.
+DataType sumTypeOf(DataType type) {
+  return collective::wideningFor(type) != nullptr ? DataType::kFloat32 : type;
+}
+
+torch::Tensor as(torch::ScalarType type, const torch::Tensor& tensor) {
+  return tensor.scalar_type() == type ? tensor : tensor.to(type);
 }
 
 // Adds, for each row-sparse matrix that travels dense, an entry with one number per row: above 0 if
@@ -128,7 +135,7 @@ Reducer::Reducer(const Workers& workers, std::vector<Entry> entries, const Optio
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
     const Buffer memory = memoryOf(entry.tensor, entry.name);
-    extents_.push_back({memory.type(), memory.count()});
+    extents_.push_back({sumTypeOf(memory.type()), memory.count()});
     matrices_.push_back(entry.rowSparse && !entry.travelsDense ? static_cast<int>(widths.size())
                                                                : -1);
     if (entry.travelsDense) presence_[i] = presence++;
@@ -181,8 +188,8 @@ void Reducer::build(std::span<const int> order) {
     for (int member = 0; const auto& [entry, offset] : bucket->plan.members) {
       const torch::Tensor& tensor = entries_[entry].tensor;
       places_[entry] = {static_cast<int>(buckets_.size()) - 1, member++};
-      views_[entry] = torch::from_blob(bucket->buffers[0] + offset * tensor.element_size(),
-                                       tensor.sizes(), tensor.scalar_type());
+      views_[entry] = torch::from_blob(bucket->buffers[0] + offset * sizeOf(bucket->plan.type),
+                                       tensor.sizes(), scalarTypeOf(bucket->plan.type));
     }
   }
 }
@@ -219,17 +226,18 @@ void Reducer::putInBucket(int entry, const torch::Tensor& dense, bool counts) {
   if (bucket.seen[member]) {
     refuse(target, "got two gradients in one slice: add up the losses and call backward() once");
   }
-  if (dense.sizes() != views_[entry].sizes() ||
-      dense.scalar_type() != views_[entry].scalar_type()) {
+  const torch::Tensor& view = views_[entry];
+  if (dense.sizes() != view.sizes() ||
+      scalarTypeOf(sumTypeOf(dataTypeOf(dense, target.name))) != view.scalar_type()) {
     std::ostringstream shapes;
-    shapes << "changed from " << views_[entry].sizes() << " " << views_[entry].scalar_type()
-           << " to " << dense.sizes() << " " << dense.scalar_type()
+    shapes << "changed from " << view.sizes() << " " << view.scalar_type() << " to "
+           << dense.sizes() << " " << dense.scalar_type()
            << ": shapes and types must stay while it is trained";
     refuse(target, shapes.str());
   }
   SharedBucket::Pointers pointers;
   bucket.sums.add(*slice_, bucket.at(bucket.plan.members[member].offset, pointers),
-                  dense.data_ptr(), extents_[entry].count);
+                  as(view.scalar_type(), dense).data_ptr(), extents_[entry].count);
   bucket.seen[member] = true;
   if (counts) bucket.setFlag(static_cast<std::size_t>(member));
   if (order_ == Order::kUnknown) ready_.push_back(entry);
@@ -411,6 +419,10 @@ void Reducer::finish() {
     }
   }
   if (order_ == Order::kSeen) learnOrder();
+  for (std::size_t entry = 0; entry < entries_.size(); ++entry) {
+    if (!sums_[entry].defined()) continue;
+    sums_[entry] = as(entries_[entry].tensor.scalar_type(), sums_[entry]);
+  }
   for (int entry = 0; entry < static_cast<int>(entries_.size()); ++entry) {
     if (!isGradient(entries_[entry]) || matrices_[entry] >= 0 || presence_[entry] >= 0) continue;
     entries_[entry].tensor.mutable_grad() = sums_[entry];

@@ -20,7 +20,8 @@ ps::Entry entryOf(const Parameter& parameter, ps::Kind kind, int order) {
           .kind = kind,
           .type = dataTypeOf(parameter.tensor, parameter.name),
           .shape = parameter.tensor.sizes().vec(),
-          .order = order};
+          .order = order,
+          .optimizer = parameter.optimizer};
 }
 
 // The order in which backward is expected to have gradients: the last parameters first.
@@ -59,39 +60,12 @@ ServerLink::ServerLink(const Workers& workers, Tensors tensors, const ServerPlan
       pointers_(static_cast<std::size_t>(floats_.buffers())),
       rows_(workers.map, workers.rank(), widthsOf(tensors_.tables)),
       next_(range_.begin) {
-  ps::Declaration declaration;
-  for (std::size_t i = 0; i < tensors_.parameters.size(); ++i) {
-    declaration.entries.push_back(
-        entryOf(tensors_.parameters[i], ps::Kind::kParameter, tensors_.orders[i]));
+  const ps::ClientOptions options = ps::clientOptions(workers.job);
+  client_ = valueOrThrow(ps::Client::connect(options, declaration(plan)));
+  for (const Parameter& table : tensors_.tables) {
+    fresh_.emplace_back(static_cast<std::size_t>(table.tensor.size(0)), 0);
   }
-  for (std::size_t i = 0; i < tensors_.tables.size(); ++i) {
-    declaration.entries.push_back(entryOf(tensors_.tables[i], ps::Kind::kRows,
-                                          tensors_.orders[tensors_.parameters.size() + i]));
-    fresh_.emplace_back(static_cast<std::size_t>(tensors_.tables[i].tensor.size(0)), 0);
-  }
-  for (const Parameter& buffer : tensors_.buffers) {
-    const bool floating = buffer.tensor.is_floating_point();
-    declaration.entries.push_back(entryOf(buffer, floating ? ps::Kind::kMean : ps::Kind::kCopy, 0));
-  }
-  if (tensors_.numbers > 0) {
-    declaration.entries.push_back({.name = "numbers",
-                                   .kind = ps::Kind::kSum,
-                                   .type = DataType::kFloat64,
-                                   .shape = {static_cast<std::int64_t>(tensors_.numbers)}});
-  }
-  Job& job = workers.job;
-  declaration.layout = {.servers = job.servers(), .partitions = plan.partitions};
-  declaration.optimizer = plan.optimizer;
-  declaration.policy = plan.policy;
-  declaration.clipNorm = plan.clipNorm;
-  declaration.threads = job.threads();
-  for (int worker = 0; worker < workers.size(); ++worker) {
-    declaration.firstSlices.push_back(workers.map.range(worker).begin);
-  }
-  declaration.firstSlices.push_back(workers.map.slices());
-
-  client_ = valueOrThrow(ps::Client::connect(ps::clientOptions(job), std::move(declaration)));
-  if (workers.rank() == 0) snapshots_.emplace(ps::clientOptions(job), client_->layout());
+  if (workers.rank() == 0) snapshots_.emplace(options, client_->layout());
   for (int i = floats_.partials(); i < floats_.buffers(); ++i) {
     levels_.emplace_back(client_->layout().areaBytes());
   }
@@ -119,12 +93,48 @@ ServerLink::ServerLink(const Workers& workers, Tensors tensors, const ServerPlan
                  [this](int entry, const torch::Tensor& gradient) { take(entry, gradient); });
 }
 
-// The model outlives the memory that its tensors are in.
+ps::Declaration ServerLink::declaration(const ServerPlan& plan) const {
+  ps::Declaration declaration;
+  for (std::size_t i = 0; i < tensors_.parameters.size(); ++i) {
+    declaration.entries.push_back(
+        entryOf(tensors_.parameters[i], ps::Kind::kParameter, tensors_.orders[i]));
+  }
+  for (std::size_t i = 0; i < tensors_.tables.size(); ++i) {
+    declaration.entries.push_back(entryOf(tensors_.tables[i], ps::Kind::kRows,
+                                          tensors_.orders[tensors_.parameters.size() + i]));
+  }
+  for (const Parameter& buffer : tensors_.buffers) {
+    const bool floating = buffer.tensor.is_floating_point();
+    declaration.entries.push_back(entryOf(buffer, floating ? ps::Kind::kMean : ps::Kind::kCopy, 0));
+  }
+  if (tensors_.numbers > 0) {
+    declaration.entries.push_back({.name = "numbers",
+                                   .kind = ps::Kind::kSum,
+                                   .type = DataType::kFloat64,
+                                   .shape = {static_cast<std::int64_t>(tensors_.numbers)}});
+  }
+  const Job& job = workers_.job;
+  declaration.layout = {.servers = job.servers(), .partitions = plan.partitions};
+  declaration.optimizer = plan.optimizer;
+  declaration.policy = plan.policy;
+  declaration.clipNorm = plan.clipNorm;
+  declaration.threads = job.threads();
+  for (int worker = 0; worker < workers_.size(); ++worker) {
+    declaration.firstSlices.push_back(workers_.map.range(worker).begin);
+  }
+  declaration.firstSlices.push_back(workers_.map.slices());
+  return declaration;
+}
+
+// The model outlives the memory that its tensors are in, unless they have left it by now.
 ServerLink::~ServerLink() {
   const torch::NoGradGuard noGrad;
+  const std::span<const std::byte> area = client_->area();
   for (const auto* tensors : {&tensors_.parameters, &tensors_.buffers}) {
-    for (const Parameter& moved : *tensors) {
-      torch::Tensor(moved.tensor).set_data(moved.tensor.detach().clone());
+    for (const auto& [name, tensor, optimizer] : *tensors) {
+      const auto* const data = static_cast<const std::byte*>(tensor.const_data_ptr());
+      if (data < area.data() || data >= area.data() + area.size()) continue;
+      torch::Tensor(tensor).set_data(tensor.detach().clone());
     }
   }
 }

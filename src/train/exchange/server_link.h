@@ -32,7 +32,7 @@ namespace colla::train {
 
 // What the servers of a job do.
 struct ServerPlan {
-  OptimizerOptions optimizer;
+  OptimizerOptions optimizer;  // Of parameters that have none of their own.
   double clipNorm = 0;
   ps::PolicyOptions policy;
   int partitions = 0;
@@ -99,8 +99,8 @@ class ServerLink final : public RowSource {
     std::vector<checkpoint::TensorView> optimizer;
     std::vector<std::vector<std::byte>> memory;
   };
-  // Has the servers take one; its step. For worker 0.
-  std::int64_t takeSnapshot();
+  // Has the servers take one, unless they have that of step `held`; its step. For worker 0.
+  std::int64_t takeSnapshot(std::int64_t held = -1);
   // Reads it. From any thread.
   Result<std::shared_ptr<const Copy>> readSnapshot();
 
@@ -110,6 +110,7 @@ class ServerLink final : public RowSource {
   void leave(bool again = false);
 
  private:
+  ps::Declaration declaration(const ServerPlan& plan) const;
   void moveIn(const torch::Tensor& tensor, int entry);
   void take(int entry, const torch::Tensor& gradient);
   void takeRows(int table, const torch::Tensor& gradient);
@@ -119,6 +120,7 @@ class ServerLink final : public RowSource {
   void keepFirst(int entry, const void* values);
   void hasValue(int entry);
   std::span<std::byte* const> buffersOf(int entry);
+  int slotsOf(int entry) const { return static_cast<int>(client_->slotsOf(entry).size()); }
   std::string slotName(int entry, int slot) const;
   int firstTable() const { return static_cast<int>(tensors_.parameters.size()); }
   int firstBuffer() const { return firstTable() + static_cast<int>(tensors_.tables.size()); }

@@ -13,7 +13,7 @@ namespace colla::train {
 
 std::string ServerLink::slotName(int entry, int slot) const {
   return fmt::format("{}/{}", client_->layout().entries()[entry].name,
-                     client_->slotNames()[slot].name);
+                     client_->slotsOf(entry)[slot].name);
 }
 
 bool ServerLink::updates(const std::string& name) const {
@@ -40,7 +40,7 @@ void ServerLink::start(std::int64_t step, std::span<const checkpoint::TensorView
                          DataType::kInt64,
                          {},
                          std::as_writable_bytes(std::span(&steps[entry], 1))});
-      for (int slot = 0; slot < client_->slots(); ++slot) {
+      for (int slot = 0; slot < slotsOf(entry); ++slot) {
         memory.emplace_back(e.bytes());
         slots[entry].emplace_back(memory.back());
         targets.push_back({slotName(entry, slot), e.type, e.shape, slots[entry].back()});
@@ -50,10 +50,10 @@ void ServerLink::start(std::int64_t step, std::span<const checkpoint::TensorView
     for (int block = 0; block < static_cast<int>(layout.blocks().size()); ++block) {
       const ps::Block& b = layout.blocks()[block];
       throwIfError(client_->fill(block, -1, client_->area().subspan(b.offset, b.bytes)));
-      for (int slot = 0; slot < client_->slots() && !optimizer.empty(); ++slot) {
+      for (int slot = 0; slot < client_->blockSlots() && !optimizer.empty(); ++slot) {
         std::vector<std::byte> bytes(b.bytes);
         for (const ps::Piece& piece : b.pieces) {
-          if (slots[piece.entry].empty()) continue;
+          if (slot >= std::ssize(slots[piece.entry])) continue;
           const std::size_t size = sizeOf(layout.entries()[piece.entry].type);
           std::memcpy(bytes.data() + piece.offset - b.offset,
                       slots[piece.entry][slot].data() + piece.begin * size, piece.count * size);
@@ -68,7 +68,7 @@ void ServerLink::start(std::int64_t step, std::span<const checkpoint::TensorView
       const std::size_t count = static_cast<std::size_t>(p.end - p.begin) * width;
       const torch::Tensor& table = tensors_.tables[p.entry - firstTable()].tensor;
       throwIfError(client_->fillRows(part, -1, 0, {table.const_data_ptr<float>() + first, count}));
-      for (int slot = 0; slot < client_->slots() && !optimizer.empty(); ++slot) {
+      for (int slot = 0; slot < slotsOf(p.entry) && !optimizer.empty(); ++slot) {
         const auto* values = reinterpret_cast<const float*>(slots[p.entry][slot].data());
         throwIfError(client_->fillRows(part, slot, 0, {values + first, count}));
       }
@@ -86,7 +86,9 @@ std::int64_t ServerLink::resume() {
   return turn.samples;
 }
 
-std::int64_t ServerLink::takeSnapshot() { return valueOrThrow(snapshots_->take()); }
+std::int64_t ServerLink::takeSnapshot(std::int64_t held) {
+  return valueOrThrow(snapshots_->take(held));
+}
 
 Result<std::shared_ptr<const ServerLink::Copy>> ServerLink::readSnapshot() {
   const auto& layout = client_->layout();
@@ -108,14 +110,14 @@ Result<std::shared_ptr<const ServerLink::Copy>> ServerLink::readSnapshot() {
   // Blocks hold pieces of several tensors: read once, then dealt out.
   std::vector<std::vector<std::span<std::byte>>> tensors(layout.entries().size());
   for (int entry = 0; entry < numbersEntry(); ++entry) {
-    const int slots = entry < firstBuffer() ? client_->slots() : 0;
+    const int slots = entry < firstBuffer() ? slotsOf(entry) : 0;
     for (int slot = -1; slot < slots; ++slot) {
       COLLA_TRY_ASSIGN(tensors[entry].emplace_back(), whole(entry, slot));
     }
   }
   for (int block = 0; block < static_cast<int>(layout.blocks().size()); ++block) {
     const ps::Block& b = layout.blocks()[block];
-    for (int slot = -1; slot < client_->slots(); ++slot) {
+    for (int slot = -1; slot < client_->blockSlots(); ++slot) {
       std::vector<std::byte> bytes(b.bytes);
       COLLA_TRY(snapshots_->readBlock(block, slot, bytes));
       for (const ps::Piece& piece : b.pieces) {
@@ -134,7 +136,7 @@ Result<std::shared_ptr<const ServerLink::Copy>> ServerLink::readSnapshot() {
     auto& step = copy->memory.emplace_back(sizeof(std::int64_t));
     std::memcpy(step.data(), &steps[entry], sizeof(std::int64_t));
     copy->optimizer.push_back({e.name + "/step", DataType::kInt64, {}, step});
-    for (int slot = 0; slot < client_->slots(); ++slot) {
+    for (int slot = 0; slot < slotsOf(entry); ++slot) {
       copy->optimizer.push_back({slotName(entry, slot), e.type, e.shape, tensors[entry][slot + 1]});
     }
   }

@@ -23,14 +23,17 @@ const checkpoint::TensorView* firstNotFinite(std::span<const checkpoint::TensorV
 
 }  // namespace
 
+Status checkForServers(const Optimizer& optimizer) {
+  if (std::holds_alternative<OptimizerOptions>(optimizer)) return {};
+  return {StatusCode::kInvalidArgument,
+          fmt::format("servers run Colla's optimizers, but the program brings its own: "
+                      "use --optimizer, or --strategy {}",
+                      strategyNames([](const StrategyTraits& traits) { return !traits.servers; }))};
+}
+
 const OptimizerOptions& optimizerForServers(const Optimizer& optimizer) {
-  const auto* const known = std::get_if<OptimizerOptions>(&optimizer);
-  if (known == nullptr) {
-    throw Error(StatusCode::kUnsupported,
-                "servers run Colla's optimizers, but the program chose a torch::optim class: use "
-                "--optimizer, or another strategy");
-  }
-  return *known;
+  throwIfError(checkForServers(optimizer));
+  return std::get<OptimizerOptions>(optimizer);
 }
 
 int partitionsFor(const Workers& workers, const ExchangeSetup& setup,
@@ -52,10 +55,11 @@ int partitionsFor(const Workers& workers, const ExchangeSetup& setup,
   return choice.partitions;
 }
 
-// The servers take the snapshot now; the saver's thread reads it while training goes on.
-ExchangeState snapshotOf(ServerLink& link, const Refusal& refusal) {
+// The servers take the snapshot now, unless they have it; the saver's thread reads it while
+// training goes on.
+ExchangeState snapshotOf(ServerLink& link, std::int64_t wanted, const Refusal& refusal) {
   ExchangeState state;
-  state.step = link.takeSnapshot();
+  state.step = link.takeSnapshot(wanted);
   state.later = [&link, refusal, step = state.step,
                  copy = std::make_shared<std::shared_ptr<const ServerLink::Copy>>()]()
       -> Result<checkpoint::Contents> {
@@ -98,7 +102,7 @@ ServerExchange::ServerExchange(const Workers& workers, const ExchangeSetup& setu
   link_ = std::make_unique<ServerLink>(workers, std::move(served), plan);
 }
 
-void ServerExchange::beginStep(bool stop) {
+void ServerExchange::beginStep(ps::Stop stop) {
   stop_ = stop;
   std::ranges::fill(own_, 0.0);
 }
@@ -120,6 +124,8 @@ StepResult ServerExchange::finish(const StepEnd& end) {
   const ServerLink::End said = link_->finish({.share = end.share,
                                               .samples = end.samples,
                                               .factor = end.factor,
+                                              .plateau = end.plateau,
+                                              .snapshotAt = end.saveAt,
                                               .empty = empty,
                                               .stop = stop_});
   if (metrics_ != nullptr) metrics_->exchanged(bytes_, began, std::chrono::steady_clock::now());
@@ -151,8 +157,8 @@ void ServerExchange::enterEpoch(std::int64_t /*step*/,
   trained_ = link_->resume();
 }
 
-ExchangeState ServerExchange::state(std::int64_t /*step*/, const Refusal& refusal) {
-  return snapshotOf(*link_, refusal);
+ExchangeState ServerExchange::state(std::int64_t step, const Refusal& refusal) {
+  return snapshotOf(*link_, step, refusal);
 }
 
 std::int64_t ServerExchange::awaitOthers(std::int64_t /*step*/) { return link_->waitForOthers(); }

@@ -15,7 +15,7 @@ class ServerExchange final : public Exchange {
  public:
   ServerExchange(const Workers& workers, const ExchangeSetup& setup);
 
-  void beginStep(bool stop) override;
+  void beginStep(ps::Stop stop) override;
   void beginSlice(int slice) override { link_->beginSlice(slice); }
   void addBuffer(int buffer, const torch::Tensor& value, bool changed) override;
   void addNumbers(std::span<const double> numbers) override;
@@ -38,7 +38,7 @@ class ServerExchange final : public Exchange {
  private:
   const bool together_;  // An update is made of all workers' gradients of a step.
   std::unique_ptr<ServerLink> link_;
-  bool stop_ = false;
+  ps::Stop stop_ = ps::Stop::kNo;
   std::vector<double> own_;  // This worker's numbers of the step.
   TrainMetrics* const metrics_;
   std::size_t bytes_ = 0;     // Of the dense parameters.
@@ -47,13 +47,16 @@ class ServerExchange final : public Exchange {
 
 std::unique_ptr<Exchange> makeServers(const Workers& workers, const ExchangeSetup& setup);
 
-// Colla's own optimizer, which servers can run; throws kUnsupported for a torch::optim class.
+// kInvalidArgument for an optimizer that servers can't run: one that is not Colla's.
+Status checkForServers(const Optimizer& optimizer);
+// Colla's own optimizer; throws what checkForServers() says.
 const OptimizerOptions& optimizerForServers(const Optimizer& optimizer);
 // Into how many parts tables on servers are cut: as the user says, or found by measurement.
 int partitionsFor(const Workers& workers, const ExchangeSetup& setup,
                   std::span<const Parameter> tables,
                   std::span<const std::vector<std::int64_t>> touched);
-// A snapshot of the servers, as a part of a checkpoint. The link must outlive the save.
-ExchangeState snapshotOf(ServerLink& link, const Refusal& refusal);
+// A snapshot of the servers, of `step` if they have one, as a part of a checkpoint. The link must
+// outlive the save.
+ExchangeState snapshotOf(ServerLink& link, std::int64_t step, const Refusal& refusal);
 
 }  // namespace colla::train

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <optional>
+#include <utility>
 
 #include "checkpoint/restore.h"
 #include "colla/collectives.h"
@@ -17,37 +19,45 @@
 #include "train/exchange/common_tensors.h"
 #include "train/tensors.h"
 #include "train/torch_state.h"
+#include "train/user_code.h"
 
 namespace colla::train {
 namespace {
 
+Status checkType(const Parameter& parameter) {
+  const DataType type = memoryOf(parameter.tensor, parameter.name).type();
+  if (type == DataType::kFloat32 || type == DataType::kFloat64) return {};
+  return {StatusCode::kUnsupported,
+          fmt::format("parameter \"{}\" is {}: Colla's optimizers take float32 and float64; use a "
+                      "torch::optim class",
+                      parameter.name, toString(type))};
+}
+
 // Colla's own kernels.
 class RuleUpdater final : public Updater {
  public:
-  // `common`: to allocate from and the workers of this host; both null: nothing is in common.
+  // `options`: of parameters that have none of their own. `common`: to allocate from and the
+  // workers of this host; both null: nothing is in common.
   RuleUpdater(const OptimizerOptions& options, std::vector<Parameter> parameters, Job* job,
               Group* common)
-      : rule_(valueOrThrow(optim::UpdateRule::make(options))),
-        parameters_(std::move(parameters)),
-        common_(common) {
+      : parameters_(std::move(parameters)), common_(common) {
     std::size_t room = 0;
+    std::size_t withSlots = 0;
     for (const Parameter& parameter : parameters_) {
-      const DataType type = memoryOf(parameter.tensor, parameter.name).type();
-      if (type != DataType::kFloat32 && type != DataType::kFloat64) {
-        throw Error(StatusCode::kUnsupported,
-                    fmt::format("parameter \"{}\" is {}: Colla's optimizers take float32 and "
-                                "float64; use a torch::optim class",
-                                parameter.name, toString(type)));
-      }
+      throwIfError(checkType(parameter));
+      rules_.push_back(
+          valueOrThrow(optim::UpdateRule::make(parameter.optimizer.value_or(options))));
       room += CommonTensors::roomFor(parameter.tensor);
+      withSlots += CommonTensors::roomFor(parameter.tensor) * (1 + rules_.back().slots().size());
     }
     std::optional<CommonTensors> memory;
-    if (common_ != nullptr) memory.emplace(*job, room * (1 + rule_.slots().size()));
+    if (common_ != nullptr) memory.emplace(*job, withSlots);
     const collective::Range share =
         common_ == nullptr ? collective::Range{0, room}
                            : collective::chunkOf(room, common_->size(), common_->rank());
     std::size_t at = 0;
-    for (const Parameter& parameter : parameters_) {
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const Parameter& parameter = parameters_[i];
       State& state = states_.emplace_back();
       const torch::Tensor tensor = parameter.tensor.detach();
       if (memory) {
@@ -55,7 +65,7 @@ class RuleUpdater final : public Updater {
         if (fills()) ours.copy_(tensor);
         parameter.tensor.set_data(ours);
       }
-      for (const optim::Slot& slot : rule_.slots()) {
+      for (const optim::Slot& slot : rules_[i].slots()) {
         state.slots.push_back(memory ? memory->make(tensor) : torch::empty_like(tensor));
         if (fills()) state.slots.back().fill_(slot.initial);
       }
@@ -68,10 +78,11 @@ class RuleUpdater final : public Updater {
   }
 
   void apply(std::span<const torch::Tensor> gradients, double factor, double scale) override {
-    const double lr = learningRate(rule_.options()) * factor;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       if (!gradients[i].defined()) continue;
-      const optim::Update update{.step = ++states_[i].step, .lr = lr, .gradScale = scale};
+      const optim::Update update{.step = ++states_[i].step,
+                                 .lr = learningRate(rules_[i].options()) * factor,
+                                 .gradScale = scale};
       if (parameters_[i].tensor.scalar_type() == torch::kFloat32) {
         applyTo<float>(i, update, gradients[i]);
       } else {
@@ -141,16 +152,16 @@ class RuleUpdater final : public Updater {
     }
     const auto used = std::span(slots).first(state.slots.size());
     if (!rows) {
-      rule_.apply<T>(update, part(spanOf<T>(parameter)), part(spanOf<T>(gradient)), used);
+      rules_[i].apply<T>(update, part(spanOf<T>(parameter)), part(spanOf<T>(gradient)), used);
       return;
     }
     const auto width = static_cast<std::size_t>(parameter.numel() / parameter.size(0));
     const auto count = static_cast<std::size_t>(gradient._values().size(0));
     const auto [begin, end] = rowsOf(count);
-    rule_.applyRows<T>(update, spanOf<T>(parameter), width,
-                       spanOf<std::int64_t>(gradient._indices()).subspan(begin, end - begin),
-                       spanOf<T>(gradient._values()).subspan(begin * width, (end - begin) * width),
-                       used);
+    rules_[i].applyRows<T>(
+        update, spanOf<T>(parameter), width,
+        spanOf<std::int64_t>(gradient._indices()).subspan(begin, end - begin),
+        spanOf<T>(gradient._values()).subspan(begin * width, (end - begin) * width), used);
   }
 
   // This worker's of a gradient's `count` rows.
@@ -170,35 +181,28 @@ class RuleUpdater final : public Updater {
       for (std::size_t slot = 0; slot < states_[i].slots.size(); ++slot) {
         const torch::Tensor& tensor = states_[i].slots[slot];
         const Buffer memory = memoryOf(tensor, name);
-        visit(fmt::format("{}/{}", name, rule_.slots()[slot].name), memory.type(),
+        visit(fmt::format("{}/{}", name, rules_[i].slots()[slot].name), memory.type(),
               tensor.sizes().vec(), memory.bytes());
       }
     }
   }
 
-  const optim::UpdateRule rule_;
   const std::vector<Parameter> parameters_;
+  std::vector<optim::UpdateRule> rules_;  // Of each of them.
   Group* const common_;  // The workers of this host, who have all of this in common; may be null.
   std::vector<State> states_;
 };
 
-// Any torch::optim class.
-class TorchUpdater final : public Updater {
+// One of the program's own, or any torch::optim class.
+class OwnUpdater final : public Updater {
  public:
-  TorchUpdater(const TorchOptimizer& optimizer, std::vector<Parameter> parameters)
+  OwnUpdater(const Optimizer& optimizer, std::vector<Parameter> parameters)
       : parameters_(std::move(parameters)) {
-    std::vector<torch::Tensor> tensors;
+    NamedTensors tensors;
     for (const Parameter& parameter : parameters_) {
-      tensors.push_back(parameter.tensor);
-      names_.push_back(parameter.name);
+      tensors.emplace_back(parameter.name, parameter.tensor);
     }
-    optimizer_ = optimizer.make(std::move(tensors));
-    if (dynamic_cast<const torch::optim::LBFGS*>(optimizer_.get()) != nullptr) {
-      throw Error(StatusCode::kUnsupported,
-                  "torch::optim::LBFGS computes the loss again in each step, by a closure, and "
-                  "there is none here: choose another optimizer");
-    }
-    for (auto& group : optimizer_->param_groups()) rates_.push_back(group.options().get_lr());
+    optimizer_ = makeOwn(optimizer, std::move(tensors));
   }
 
   void apply(std::span<const torch::Tensor> gradients, double factor, double scale) override {
@@ -208,35 +212,44 @@ class TorchUpdater final : public Updater {
       if (gradient.defined() && gradient.is_sparse()) gradient = gradient.to_dense();
       parameters_[i].tensor.mutable_grad() = gradient;  // Few of them take sparse ones.
     }
-    for (std::size_t group = 0; group < rates_.size(); ++group) {
-      optimizer_->param_groups()[group].options().set_lr(rates_[group] * factor);
-    }
-    optimizer_->step();
+    callUser([] { return "the optimizer"; },
+             [&] {
+               if (std::exchange(factor_, factor) != factor) optimizer_->setLearningRate(factor);
+               optimizer_->step();
+             });
   }
 
   std::vector<checkpoint::TensorView> state() override {
-    state_ = readState(*optimizer_, names_);
+    state_ = contiguous(
+        callUser([] { return "the optimizer's state()"; }, [this] { return optimizer_->state(); }));
     return viewsOf(state_);
   }
 
   Status restore(std::span<const checkpoint::TensorView> saved) override {
-    try {
-      writeState(*optimizer_, names_, tensorsOf(saved));
-    } catch (const c10::Error& error) {
-      const std::string text = error.what_without_backtrace();
-      return {StatusCode::kMismatch, "the optimizer's state in the checkpoint does not fit: " +
-                                         text.substr(0, text.find('\n'))};
-    }
+    callUser([] { return "the optimizer's restore()"; },
+             [&] { optimizer_->restore(tensorsOf(saved)); });
+    factor_ = std::numeric_limits<double>::quiet_NaN();  // The state may have had one of its own.
     return {};
   }
 
  private:
-  std::vector<Parameter> parameters_;
-  std::unique_ptr<torch::optim::Optimizer> optimizer_;
-  std::vector<double> rates_;  // Of each group, before the schedule.
-  std::vector<std::string> names_;
+  const std::vector<Parameter> parameters_;
+  std::unique_ptr<OwnOptimizer> optimizer_;
+  double factor_ = 1;   // That the learning rate was last multiplied by.
   NamedTensors state_;  // What state() last gave out.
 };
+
+// What a program's own maker returns: never null.
+template <typename Make>
+auto made(const Make& make) -> decltype(make()) {
+  auto optimizer = callUser([] { return "the task's optimizer"; }, make);
+  if (optimizer == nullptr) {
+    throw Error(StatusCode::kInvalidArgument,
+                "the task's optimizer gave a null pointer: return an optimizer of the parameters "
+                "that make() gets");
+  }
+  return optimizer;
+}
 
 }  // namespace
 
@@ -269,6 +282,31 @@ double clipFactorOf(std::span<const torch::Tensor> gradients, double maxNorm) {
   return optim::clipFactor(std::sqrt(sum), maxNorm);
 }
 
+std::unique_ptr<torch::optim::Optimizer> makeTorch(const TorchOptimizer& optimizer,
+                                                   std::vector<torch::Tensor> parameters) {
+  return made([&] { return optimizer.make(std::move(parameters)); });
+}
+
+std::unique_ptr<OwnOptimizer> makeOwn(const Optimizer& optimizer, NamedTensors parameters) {
+  if (const auto* const own = std::get_if<OwnOptimizerMaker>(&optimizer)) {
+    return made([&] { return own->make(std::move(parameters)); });
+  }
+  std::vector<torch::Tensor> tensors;
+  for (const auto& [name, tensor] : parameters) tensors.push_back(tensor);
+  return asOwnOptimizer(makeTorch(std::get<TorchOptimizer>(optimizer), std::move(tensors)),
+                        std::move(parameters));
+}
+
+Status checkOptimizer(const Optimizer& optimizer, std::span<const Parameter> parameters) {
+  NamedTensors tensors;
+  for (const Parameter& parameter : parameters) {
+    if (std::holds_alternative<OptimizerOptions>(optimizer)) COLLA_TRY(checkType(parameter));
+    tensors.emplace_back(parameter.name, parameter.tensor);
+  }
+  if (!std::holds_alternative<OptimizerOptions>(optimizer)) makeOwn(optimizer, std::move(tensors));
+  return {};
+}
+
 std::unique_ptr<Updater> makeUpdater(const Optimizer& optimizer, std::vector<Parameter> parameters,
                                      const Workers* common) {
   if (const auto* options = std::get_if<OptimizerOptions>(&optimizer)) {
@@ -277,7 +315,7 @@ std::unique_ptr<Updater> makeUpdater(const Optimizer& optimizer, std::vector<Par
                                          shares ? &common->job : nullptr,
                                          shares ? common->host : nullptr);
   }
-  return std::make_unique<TorchUpdater>(std::get<TorchOptimizer>(optimizer), std::move(parameters));
+  return std::make_unique<OwnUpdater>(optimizer, std::move(parameters));
 }
 
 }  // namespace colla::train

@@ -1,8 +1,9 @@
 // Turns the summed gradients of a step into the next parameters, the same ones on every worker.
 //
-// Two of them: Colla's own kernels (optim/update_rule.h), and any torch::optim class. Workers that
-// share memory can have parameters and optimizer state in common: then each of them updates a part,
-// and they meet. Otherwise each of them updates everything. Not thread safe; one per worker.
+// Two of them: Colla's own kernels (optim/update_rule.h), and a colla::OwnOptimizer, which any
+// torch::optim class can be made. Workers that share memory can have parameters and optimizer state
+// in common: then each of them updates a part, and they meet. Otherwise each of them updates
+// everything. Not thread safe; one per worker.
 #pragma once
 
 #include <torch/torch.h>
@@ -40,6 +41,14 @@ double clipFactorOf(std::span<const torch::Tensor> gradients, double maxNorm);
 
 // Of one gradient: of a sparse one row by row, so that it is the same whoever holds which rows.
 double squaresOf(const torch::Tensor& gradient);
+
+// The program's optimizer, where it is not one of Colla's: never null. Errors of its maker say so.
+std::unique_ptr<torch::optim::Optimizer> makeTorch(const TorchOptimizer& optimizer,
+                                                   std::vector<torch::Tensor> parameters);
+std::unique_ptr<OwnOptimizer> makeOwn(const Optimizer& optimizer, NamedTensors parameters);
+
+// kUnsupported for parameters that it can't train; throws what making the program's own throws.
+Status checkOptimizer(const Optimizer& optimizer, std::span<const Parameter> parameters);
 
 // `common`: workers whose hosts are to have parameters and optimizer state once each, if that can
 // be; from then on the first worker of a host alone may write to the parameters. Must outlive the

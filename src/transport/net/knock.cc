@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kPatience = 200ms;
 constexpr auto kBetween = 20ms;  // Attempts.
-constexpr auto kRenewal = 10s;   // Before a listener runs out of patience with the silent.
+constexpr auto kRenewal = 5s;    // Before a listener runs out of patience with the silent.
 // The last word of a process that has left may be in our own listener's queue: it is taken there
 // before the next attempt.
 constexpr int kMostRefusals = 3;

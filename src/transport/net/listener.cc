@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 
@@ -24,13 +25,25 @@ constexpr std::uint64_t kTimerId = 1;
 constexpr std::uint64_t kFirstId = 2;
 constexpr std::size_t kMaxLogged = 256;  // Different refusals; a flood of them is one more line.
 constexpr auto kPause = 100ms;           // Without descriptors, before accepting again.
+// A pause is so many times as long as the step before it, which sent strangers away; to accept them
+// had taken about as long.
+constexpr int kPauseOfStep = 200;
+constexpr auto kLongestStep = 1ms;                      // With strangers at the door.
+constexpr std::chrono::nanoseconds kLongestPause = 1s;  // Where the system held a step up.
 
 std::uint32_t eventsFor(Step step) { return step == Step::kWantRead ? EPOLLIN : EPOLLOUT; }
+
+std::size_t halfOpenLimit() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return Listener::kMaxHalfOpen;
+  return std::clamp<std::size_t>(files.rlim_cur / 2, 1, Listener::kMaxHalfOpen);
+}
 
 }  // namespace
 
 Listener::Listener(std::string address, UniqueFd socket, HandshakeOptions options)
     : address_(std::move(address)),
+      maxHalfOpen_(halfOpenLimit()),
       options_(std::move(options)),
       socket_(std::move(socket)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
@@ -67,6 +80,8 @@ Status Listener::watch(int fd, std::uint32_t events, Id id, bool known) {
 }
 
 std::vector<Connection> Listener::step() {
+  began_ = std::chrono::steady_clock::now();
+  dropped_ = 0;
   std::vector<Connection> done;
   std::array<epoll_event, 256> events;
   const int count = epoll_wait(epoll_.get(), events.data(), events.size(), 0);
@@ -85,7 +100,10 @@ std::vector<Connection> Listener::step() {
   // After the known ones: a drop must not take one whose event is still in the list above.
   if (arrivals) acceptAll();
   dropExpired();
-  if (!accepting_ && std::chrono::steady_clock::now() >= resumeAt_) {
+  const TimePoint now = std::chrono::steady_clock::now();
+  if (dropped_ > 0) {
+    pauseAccepting(std::min(kPauseOfStep * (now - began_), kLongestPause));
+  } else if (!accepting_ && now >= resumeAt_) {
     resumeAt_ = TimePoint::max();
     accepting_ = watch(socket_.get(), EPOLLIN, kSocketId, true).ok();
   }
@@ -94,11 +112,11 @@ std::vector<Connection> Listener::step() {
 }
 
 void Listener::acceptAll() {
-  while (true) {
+  while (dropped_ == 0 || std::chrono::steady_clock::now() - began_ < kLongestStep) {
     auto accepted = acceptOn(socket_.get());
-    if (!accepted.ok()) return pauseAccepting(accepted.status());
+    if (!accepted.ok()) return complain(accepted.status());
     if (!accepted->valid()) return;
-    if (handshakes_.size() >= kMaxHalfOpen) {
+    if (handshakes_.size() >= maxHalfOpen_) {
       drop(handshakes_.begin()->first, Handshake::Failure::kTimeout,
            {StatusCode::kTimeout, "too many handshakes were under way and this was the oldest"});
     }
@@ -117,15 +135,21 @@ void Listener::acceptAll() {
   }
 }
 
-// Out of descriptors: leaves the connections in the kernel's queue for a while.
-void Listener::pauseAccepting(const Status& why) {
+// Out of descriptors.
+void Listener::complain(const Status& why) {
   if (logged_.emplace(Handshake::Failure::kNone, address_).second) {
     log::error("{} cannot take connections for now: {}; raise `ulimit -n`", address_,
                why.message());
   }
-  if (!watch(socket_.get(), 0, kSocketId, true).ok()) return;
+  pauseAccepting(kPause);
+}
+
+// Leaves the connections in the kernel's queue for a while.
+void Listener::pauseAccepting(std::chrono::nanoseconds pause) {
+  if (accepting_ && !watch(socket_.get(), 0, kSocketId, true).ok()) return;
+  const TimePoint until = std::chrono::steady_clock::now() + pause;
+  resumeAt_ = accepting_ ? until : std::max(resumeAt_, until);
   accepting_ = false;
-  resumeAt_ = std::chrono::steady_clock::now() + kPause;
 }
 
 void Listener::advance(Id id, std::vector<Connection>& done) {
@@ -135,10 +159,7 @@ void Listener::advance(Id id, std::vector<Connection>& done) {
   if (!half.spoke) {
     std::byte first{};
     const ssize_t count = recv(half.handshake.fd(), &first, 1, MSG_PEEK);
-    if (count == 0 || (count < 0 && errno == ECONNRESET)) {
-      handshakes_.erase(it);  // Closing its descriptor takes it out of epoll.
-      return;
-    }
+    if (count == 0 || (count < 0 && errno == ECONNRESET)) return forget(it);
     half.spoke = count > 0;
   }
   const auto step = half.handshake.step();
@@ -178,13 +199,18 @@ void Listener::drop(Id id, Handshake::Failure failure, const Status& why) {
       misfits_.size() < kMaxHalfOpen) {
     misfits_.push_back({theirs.peer, why});
   }
-  handshakes_.erase(it);  // Closing its descriptor takes it out of epoll.
+  forget(it);
   if (logged_.size() > kMaxLogged || !logged_.emplace(failure, remote).second) return;
   if (logged_.size() > kMaxLogged) {
     log::warn("{} refused connections from many hosts; further ones are not logged", address_);
   } else {
     log::warn("{} refused a connection from {}: {}", address_, remote, why.message());
   }
+}
+
+void Listener::forget(std::map<Id, HalfOpen>::iterator it) {
+  handshakes_.erase(it);  // Closing its descriptor takes it out of epoll.
+  ++dropped_;
 }
 
 void Listener::armTimer() {

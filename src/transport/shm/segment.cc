@@ -30,7 +30,9 @@ std::string inMiB(std::size_t bytes) {
 }
 
 Status systemError(StatusCode code, std::string_view what) {
-  return {code, fmt::format("{}: {}", what, std::strerror(errno))};
+  const int error = errno;
+  return {code, fmt::format("{}: {}{}", what, std::strerror(error),
+                            error == EMFILE ? "; raise `ulimit -n`" : "")};
 }
 
 // A file that holds one number; nothing when there is none ("max").

@@ -24,17 +24,24 @@ bool readable(int fd) {
   return ::poll(&entry, 1, 0) > 0;
 }
 
-// Whom this process lets in: peers that are to connect to it, by their own number.
-Status checkNewcomer(const net::Hello& theirs, const Options& options) {
-  if (theirs.peer > options.self && theirs.peer < static_cast<int>(options.peers.size()) &&
-      theirs.stripe < static_cast<std::uint32_t>(options.connections)) {
-    return {};
+// Whom this process lets in: peers that are to connect to it, by their own number. Small: every
+// handshake has a copy.
+struct NewcomerCheck {
+  int self;
+  int size;
+  int connections;
+
+  Status operator()(const net::Hello& theirs) const {
+    if (theirs.peer > self && theirs.peer < size &&
+        theirs.stripe < static_cast<std::uint32_t>(connections)) {
+      return {};
+    }
+    return {StatusCode::kRefused,
+            fmt::format("{} says that it is peer {} and connects to peer {} "
+                        "(connection {} of {})",
+                        theirs.name, theirs.peer, self, theirs.stripe + 1, connections)};
   }
-  return {StatusCode::kRefused, fmt::format("{} says that it is peer {} and connects to peer {} "
-                                            "(connection {} of {})",
-                                            theirs.name, theirs.peer, options.self,
-                                            theirs.stripe + 1, options.connections)};
-}
+};
 
 }  // namespace
 
@@ -46,9 +53,14 @@ Result<std::unique_ptr<TcpBackend>> TcpBackend::create(std::string_view name,
   if (!waker.valid()) {
     return {StatusCode::kIo, fmt::format("no eventfd: {}", std::strerror(errno))};
   }
+  if (listener == nullptr && options.self + 1 != static_cast<int>(options.peers.size())) {
+    return {StatusCode::kInvalidArgument, "only the last peer needs no listener"};
+  }
   net::HandshakeOptions accepting = handshake;
-  accepting.check = [options](const net::Hello& theirs) { return checkNewcomer(theirs, options); };
-  listener->expect(std::move(accepting));
+  accepting.check = NewcomerCheck{.self = options.self,
+                                  .size = static_cast<int>(options.peers.size()),
+                                  .connections = options.connections};
+  if (listener != nullptr) listener->expect(std::move(accepting));
   handshake.timeout = kConnectLimit;
   return std::unique_ptr<TcpBackend>(
       new TcpBackend(name, options, std::move(handshake), std::move(listener), std::move(waker)));
@@ -79,7 +91,7 @@ void TcpBackend::expect(int peer) {
 
 void TcpBackend::poll(std::vector<Arrival>& arrivals) {
   const MutexLock lock(mutex_);
-  if (readable(listener_->fd())) {
+  if (listener_ != nullptr && readable(listener_->fd())) {
     for (net::Connection& connection : listener_->step()) {
       arrivals.push_back({connection.hello.peer, std::move(connection.stream), {}});
     }
@@ -148,7 +160,7 @@ void TcpBackend::sleep(std::span<Watch> watches, Deadline until) {
   }
   {
     const MutexLock lock(mutex_);
-    polled_.push_back({listener_->fd(), POLLIN, 0});
+    if (listener_ != nullptr) polled_.push_back({listener_->fd(), POLLIN, 0});
     for (const Attempt& attempt : attempts_) {
       if (attempt.handshake) {
         polled_.push_back({attempt.handshake->fd(), attempt.events, 0});

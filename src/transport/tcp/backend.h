@@ -59,7 +59,7 @@ class TcpBackend final : public Backend {
   const UniqueFd waker_;  // An eventfd.
 
   Mutex mutex_;
-  const std::unique_ptr<net::Listener> listener_;
+  const std::unique_ptr<net::Listener> listener_;  // May be null for the last peer.
   std::vector<Attempt> attempts_ COLLA_GUARDED_BY(mutex_);
   // At peers that are to connect.
   std::vector<std::pair<int, net::Knock>> knocks_ COLLA_GUARDED_BY(mutex_);

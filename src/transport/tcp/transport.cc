@@ -16,43 +16,45 @@ constexpr std::chrono::seconds kAcceptLimit{60};
 
 const char* nameOf(Security security) { return security == Security::kTls ? "tcp" : "tcp-plain"; }
 
-// What this process says of itself and asks of others, apart from who they must be.
-Result<net::HandshakeOptions> handshakeOptions(const Options& options, Security security) {
+}  // namespace
+
+Result<net::HandshakeOptions> handshakeOptions(const Options& options, Security security,
+                                               std::string_view name) {
   net::HandshakeOptions handshake;
   handshake.hello.jobId = options.jobId;
   handshake.hello.epoch = options.epoch;
   handshake.hello.identity = options.identity;
+  if (!options.peers.empty()) {
+    if (options.self < 0 || static_cast<std::size_t>(options.self) >= options.peers.size()) {
+      return {StatusCode::kInvalidArgument,
+              fmt::format("there is no peer {} of {}", options.self, options.peers.size())};
+    }
+    handshake.hello.peer = options.self;
+    handshake.hello.name = options.peers[static_cast<std::size_t>(options.self)].name;
+  }
   handshake.secret = options.secret;
   handshake.timeout = kAcceptLimit;
   if (options.secret.empty()) {
     return {StatusCode::kRefused,
             fmt::format("the transport {} needs the job's secret: use `colla run` or set "
                         "COLLA_SECRET_FILE",
-                        nameOf(security))};
+                        name)};
   }
   if (security == Security::kPlain) return handshake;
   COLLA_TRY_ASSIGN(handshake.tls, net::TlsContext::create(options.secret, options.jobId));
   return handshake;
 }
 
-}  // namespace
-
 Result<std::unique_ptr<net::Listener>> listen(const std::string& address, const Options& options,
                                               Security security) {
-  COLLA_TRY_ASSIGN(auto handshake, handshakeOptions(options, security));
+  COLLA_TRY_ASSIGN(auto handshake, handshakeOptions(options, security, nameOf(security)));
   return net::Listener::open(address, std::move(handshake));
 }
 
 Result<std::unique_ptr<Transport>> connect(const Options& options,
                                            std::unique_ptr<net::Listener> listener,
                                            Security security) {
-  if (options.self < 0 || static_cast<std::size_t>(options.self) >= options.peers.size()) {
-    return {StatusCode::kInvalidArgument,
-            fmt::format("there is no peer {} of {}", options.self, options.peers.size())};
-  }
-  COLLA_TRY_ASSIGN(auto handshake, handshakeOptions(options, security));
-  handshake.hello.peer = options.self;
-  handshake.hello.name = options.peers[static_cast<std::size_t>(options.self)].name;
+  COLLA_TRY_ASSIGN(auto handshake, handshakeOptions(options, security, nameOf(security)));
   COLLA_TRY_ASSIGN(auto backend, TcpBackend::create(nameOf(security), options, std::move(handshake),
                                                     std::move(listener)));
   return std::unique_ptr<Transport>(std::make_unique<Messenger>(options, std::move(backend)));

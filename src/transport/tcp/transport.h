@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "colla/status.h"
 #include "transport/net/listener.h"
@@ -17,12 +18,19 @@ namespace colla::transport::tcp {
 
 enum class Security { kTls, kPlain };
 
+// What this process says of itself and asks of others. kRefused when the secret that the transport
+// `name` needs is missing, kInvalidArgument when it is not one of options.peers, once there are
+// any.
+Result<net::HandshakeOptions> handshakeOptions(const Options& options, Security security,
+                                               std::string_view name);
+
 // Opens a listener ("10.0.0.1:0" picks a port): listener->address() is what the others need. Of
 // `options` the secret and the job's id count. kRefused when the secret is missing and needed.
 Result<std::unique_ptr<net::Listener>> listen(const std::string& address, const Options& options,
                                               Security security);
 
-// The transport, with options.peers[i].address from their listeners. Waits for nobody.
+// The transport, with options.peers[i].address from their listeners. Waits for nobody. The last
+// peer, to which nobody connects, may have no listener.
 Result<std::unique_ptr<Transport>> connect(const Options& options,
                                            std::unique_ptr<net::Listener> listener,
                                            Security security);

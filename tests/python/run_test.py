@@ -1,0 +1,66 @@
+"""`colla.run()`: a function as the workers of a job."""
+
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import sys
+import colla
+
+class Found:
+    def __init__(self, rank, text):
+        self.rank, self.text = rank, text
+
+def work(number, text="no text"):
+    world = colla.World()
+    return Found(world.job.rank, f"{number} {text} {world.job.size} {sys.argv[1]}")
+
+if __name__ == "__main__":
+    for found in colla.run(work, (7,), {"text": "words"}, np=3):
+        print("result", found.rank, found.text)
+    print(len(colla.run(work, [7], num_proc=1)), len(colla.run(work, [7], hosts="localhost:2", use_gloo=True)))
+"""
+
+
+def run(tmp_path, text, *arguments):
+    script = tmp_path / "script.py"
+    script.write_text(text)
+    return subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, timeout=120, cwd=tmp_path)
+
+
+def test_gives_the_results_by_rank(tmp_path):
+    done = run(tmp_path, SCRIPT, "argument")
+    assert done.returncode == 0, done.stderr
+    results = [line for line in done.stdout.splitlines() if line.startswith("result")]
+    assert results == [f"result {rank} 7 words 3 argument" for rank in range(3)]
+    assert done.stdout.endswith("1 2\n")
+
+
+def test_a_worker_that_fails(tmp_path):
+    done = run(tmp_path, SCRIPT.replace("    world =", "    raise KeyError('found nothing')\n    world ="))
+    assert done.returncode != 0
+    assert "KeyError: 'found nothing'" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("RuntimeError: the job of colla.run() ended with exit code 1")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("cloudpickle") is not None, reason="cloudpickle is installed")
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("import colla\ncolla.run(lambda: 1, np=2)", "at the top of a module, or install cloudpickle"),
+        (SCRIPT.replace('if __name__ == "__main__"', "if True"), 'call it under if __name__ == "__main__"'),
+        ("import colla\ncolla.run(print, np=2, hots='localhost:2')", "run() takes no option 'hots': use hosts,"),
+    ],
+)
+def test_says_what_to_do(tmp_path, text, says):
+    done = run(tmp_path, text, "argument")
+    assert done.returncode != 0 and says in done.stderr, done.stderr
+
+
+def test_a_function_in_no_file():
+    text = "import colla\ndef work(): pass\ncolla.run(work, np=2)"
+    done = subprocess.run([sys.executable, "-"], input=text, capture_output=True, text=True, timeout=120)
+    assert done.returncode != 0 and "is in no file: define it in a module, or install cloudpickle" in done.stderr
