@@ -9,6 +9,8 @@
 #include <fstream>
 #include <utility>
 
+#include "base/command_line.h"
+
 namespace colla::bench {
 namespace {
 
@@ -29,7 +31,7 @@ void addRunFlags(CLI::App& app, CommonOptions& options) {
   app.add_option("--seconds", options.seconds, "What one measurement should take")
       ->check(CLI::Range(0.001, 60.0))
       ->capture_default_str();
-  app.add_option("--json", options.jsonFile, "Write the results to this file, too");
+  addJsonFlag(app, options.jsonFile, "the results as JSON");
 }
 
 void addPeers(CLI::App& app, CommonOptions& options, const std::string& what) {
@@ -108,7 +110,7 @@ RunnerOptions Bench::runnerOptions(const std::string& title) {
 int runBenchmark(const std::string& jsonFile,
                  const std::function<Result<Findings>(Coordinator& coordinator)>& measure) {
   std::ofstream jsonOut;
-  if (!jsonFile.empty()) {  // Now, rather than after minutes of measuring.
+  if (!jsonFile.empty() && jsonFile != "-") {  // Now, rather than after minutes of measuring.
     jsonOut.open(jsonFile, std::ios::app);
     if (!jsonOut) {
       return failure(
@@ -123,14 +125,9 @@ int runBenchmark(const std::string& jsonFile,
     failure(findings.status());
     return (*coordinator)->signal() != 0 ? 128 + (*coordinator)->signal() : 1;
   }
-  fmt::print("{}", findings->table);
-  if (!jsonFile.empty()) {
-    jsonOut.open(jsonFile, std::ios::trunc);
-    jsonOut << json(findings->records);
-    jsonOut.close();
-    if (!jsonOut) return failure({StatusCode::kIo, "cannot write " + jsonFile});
-  }
-  return 0;
+  if (jsonFile != "-") fmt::print("{}", findings->table);
+  const Status written = writeJson(jsonFile, json(findings->records));
+  return written.ok() ? 0 : failure(written);
 }
 
 }  // namespace colla::bench

@@ -24,6 +24,7 @@ void addCollectives(CLI::App& bench, Action& action);
 void addTrain(CLI::App& bench, Action& action);
 void addPs(CLI::App& bench, Action& action);
 void addHybrid(CLI::App& bench, Action& action);
+void addNetwork(CLI::App& bench, Action& action);
 
 // Flags that benchmarks share.
 struct CommonOptions {

@@ -8,15 +8,17 @@
 #include "bench/benchmark.h"
 #include "bench/collective_agents.h"
 #include "bench/machine.h"
+#include "bench/mpi.h"
 #include "bench/network.h"
 #include "bench/operation.h"
 #include "bench/systems.h"
+#include "transport/transports.h"
 
 namespace colla::bench {
 namespace {
 
 struct CollectivesOptions {
-  CommonOptions common{.peers = {"gloo", "openmpi"}, .seconds = 0.15};
+  CommonOptions common{.peers = {"gloo", "openmpi", "mpich"}, .seconds = 0.15};
   int np = 2;
   std::vector<std::string> operations = {"allreduce"};
   std::vector<std::string> bytes = {"1K", "64K", "4M", "32M", "100M"};
@@ -29,6 +31,7 @@ struct CollectiveSystem {
   std::string name;
   std::string buffers;    // "shared" or "private".
   std::string transport;  // "shm", "tcp", "tcp-plain"; "memory" where no library is.
+  std::string algorithm = "auto";
 
   bool can(Operation operation) const {
     return name != "bare" || operation == Operation::kAllreduce;
@@ -58,7 +61,7 @@ class CollectivesBench : public Bench {
 
   Result<Findings> run() {
     warnIfBusy();
-    COLLA_TRY(checkMemory());
+    COLLA_TRY(checkRoom());
     COLLA_TRY(startAll());
     Records records;
     for (const Point& point : points_) COLLA_TRY(measurePoint(point, records));
@@ -84,10 +87,18 @@ class CollectivesBench : public Bench {
 
  private:
   std::vector<CollectiveSystem> collaSystems() const {
-    if (net_ != Net::kShm) {
-      return {{"colla-tcp-plain", "private", "tcp-plain"}, {"colla-tcp", "private", "tcp"}};
-    }
     std::vector<CollectiveSystem> systems;
+    if (net_ != Net::kShm) {
+      systems = {{"colla-tcp-plain", "private", "tcp-plain"}, {"colla-tcp", "private", "tcp"}};
+      if (transport::findTransport("ucx")->usable().ok()) {
+        systems.push_back({"colla-ucx", "private", "ucx"});
+      }
+      if (net_ == Net::kVeth && options_.np > 2) {
+        systems.push_back({"colla-bucket", "shared", "tcp-plain"});
+        systems.push_back({"colla-one-level", "private", "tcp-plain", "direct"});
+      }
+      return systems;
+    }
     for (const std::string& buffers : distinct(options_.buffers)) {
       systems.push_back({buffers == "shared" ? "colla" : "colla-private", buffers, "shm"});
     }
@@ -106,7 +117,7 @@ class CollectivesBench : public Bench {
     }
     for (const std::string& peer : common_.peers) {
       COLLA_TRY_ASSIGN(const bool runs, startPeer(peer, [&] { return peerSystem(stage, peer); }));
-      const bool shm = peer == "openmpi" && net_ == Net::kShm;
+      const bool shm = peer != "gloo" && net_ == Net::kShm;
       if (runs) systems_.push_back({peer, "private", shm ? "shm" : "tcp-plain"});
     }
     if (net_ != Net::kShm) return {};
@@ -120,11 +131,13 @@ class CollectivesBench : public Bench {
 
   SystemSpec collaSystem(const Stage& stage, const CollectiveSystem& system) const {
     const auto serve = [](const AgentPlace& place, bool privateBuffers) -> Status {
+      if (place.system == "colla-ucx") COLLA_TRY(showOwnDevices());
       COLLA_TRY_ASSIGN(const auto job, Job::init());
       return serveAgent(place, *makeCollaWorkload(*job, privateBuffers));
     };
     return collaJob(stage, system.name, system.transport, [&](int rank, ProcessSpec& process) {
       const AgentPlace place{coordinator_.socketPath(), system.name, rank, options_.np};
+      if (system.algorithm != "auto") process.environment["COLLA_ALGORITHM"] = system.algorithm;
       process.body = [serve, place, privateBuffers = system.buffers == "private"] {
         return exitCode(serve(place, privateBuffers));
       };
@@ -132,7 +145,7 @@ class CollectivesBench : public Bench {
   }
 
   Result<SystemSpec> peerSystem(const Stage& stage, const std::string& peer) {
-    if (peer == "openmpi") return openMpiSystem(stage);
+    if (peer != "gloo") return mpiSystem(stage, peer, peer);
     COLLA_TRY_ASSIGN(const std::string python, peerPython(coordinator_, "torch", false, {}));
     return scriptSystem(stage, peer, python, "gloo_agent.py");
   }
@@ -171,17 +184,13 @@ class CollectivesBench : public Bench {
   }
 
   // Every system holds its buffers, one for input and one for output, all at the same time.
-  Status checkMemory() const {
+  Status checkRoom() const {
     const std::size_t bare = net_ == Net::kShm ? 1 : 0;
     const std::size_t systems = collaSystems().size() + common_.peers.size() + bare;
-    const std::size_t need = 2 * largest_ * options_.np * systems;
-    const std::size_t have = availableMemory();
-    if (need <= have) return {};
-    return {StatusCode::kNoMemory,
-            fmt::format("{} systems of {} ranks with buffers of {} need up to {:.1f} GB, and only "
-                        "{:.1f} GB are free: choose smaller --bytes or fewer --peers",
-                        systems, options_.np, bytesText(static_cast<double>(largest_)),
-                        static_cast<double>(need) / 1e9, static_cast<double>(have) / 1e9)};
+    return checkMemory(2 * largest_ * options_.np * systems,
+                       fmt::format("{} systems of {} ranks with buffers of {} need", systems,
+                                   options_.np, bytesText(static_cast<double>(largest_))),
+                       "smaller --bytes or fewer --peers");
   }
 
   const CollectivesOptions& options_;
@@ -211,16 +220,18 @@ void addCollectives(CLI::App& bench, Action& action) {
   app->add_option("--ops", options->operations,
                   "Operations: allreduce, broadcast, reduce, reduce_scatter, allgather, alltoall, "
                   "barrier")
+      ->option_text("NAME")
       ->delimiter(',')
       ->check(accepted(parseOperation))
       ->default_str("allreduce");
   app->add_option("--bytes", options->bytes,
                   "Sizes of the whole buffer (float32), as 1000, 64K, 4M")
+      ->option_text("SIZE")
       ->delimiter(',')
       ->check(accepted(parseBytes))
       ->default_str("1K,64K,4M,32M,100M");
   addPeers(*app, options->common,
-           "Systems to compare with: gloo, openmpi, or none. Those that are named must be "
+           "Systems to compare with: gloo, openmpi, mpich, or none. Those that are named must be "
            "installed");
   app->add_option("--buffers", options->buffers,
                   "Colla's buffers: shared (a Bucket), private (any memory of the user's)")
@@ -230,6 +241,7 @@ void addCollectives(CLI::App& bench, Action& action) {
   app->add_option("--net", options->net,
                   "What joins the ranks: shm (memory of this host), loop (TCP on the loopback "
                   "interface), veth (TCP between two network namespaces; needs root)")
+      ->option_text("NAME")
       ->check(accepted(parseNet))
       ->capture_default_str();
   addRunFlags(*app, options->common);

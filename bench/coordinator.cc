@@ -110,6 +110,10 @@ Result<std::vector<std::string>> Coordinator::ask(const std::string& name, const
   return answers;
 }
 
+void Coordinator::stop(const std::string& name) {
+  systems_.remove_if([&](const System& system) { return system.name == name; });
+}
+
 std::span<const Processes::One> Coordinator::processes(const std::string& system) {
   return find(system)->processes->all();
 }

@@ -67,6 +67,9 @@ class Coordinator {
   // Returns once all ranks of the system are there. On an error nothing of it is left.
   Status start(const SystemSpec& spec, Deadline deadline);
 
+  // Ends the processes of a system.
+  void stop(const std::string& system);
+
   // Says `line` to all ranks of a system, and returns what each has answered behind "ok", in their
   // order. An error names the system and the rank, with its last words. `meanwhile`, if there is
   // one, is called every few milliseconds until they have answered.

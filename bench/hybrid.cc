@@ -10,6 +10,7 @@
 #include <fstream>
 #include <optional>
 
+#include "base/command_line.h"
 #include "bench/benchmark.h"
 #include "bench/machine.h"
 #include "bench/network.h"
@@ -341,11 +342,13 @@ void addHybrid(CLI::App& bench, Action& action) {
   addNumber(*app, "--workers", o.workers, 2, 64, "Each on a host of its own");
   app->add_option("--transport", o.transport,
                   "tcp-plain, or tcp (encrypted), which costs processors' time on top of the bytes")
+      ->option_text("NAME")
       ->check(CLI::IsMember({"tcp-plain", "tcp"}))
       ->capture_default_str();
   app->add_option("--systems", o.systems,
                   "What to compare: hybrid, ps-sync, allreduce-dense, allreduce-rows, "
                   "hybrid-shared, ps-sync-shared")
+      ->option_text("NAME")
       ->delimiter(',')
       ->check(CLI::IsMember(o.systems))
       ->default_str("all");
@@ -357,7 +360,7 @@ void addHybrid(CLI::App& bench, Action& action) {
             "Steps of each of these that count, behind three that warm up");
   addNumber(*app, "--checked", o.checked, 1, 100'000,
             "Steps after which all systems must have the same bits: one more training each");
-  app->add_option("--json", o.common.jsonFile, "Write the results to this file, too");
+  addJsonFlag(*app, o.common.jsonFile, "the results as JSON");
   app->callback([options, &action] {
     if (options->batch % options->workers != 0) {
       throw CLI::ValidationError(fmt::format("--batch {} must be a multiple of the {} workers",

@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdint>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "transport/shm/segment.h"
 
 namespace colla::bench {
 namespace {
@@ -43,15 +44,12 @@ double coresInUse() {
 
 }  // namespace
 
-std::size_t availableMemory() {
-  std::ifstream info("/proc/meminfo");
-  for (std::string line; std::getline(info, line);) {
-    std::size_t kilobytes = 0;
-    if (std::sscanf(line.c_str(), "MemAvailable: %zu kB", &kilobytes) == 1) {
-      return kilobytes * 1024;
-    }
-  }
-  return SIZE_MAX;  // Nobody says.
+Status checkMemory(std::size_t need, const std::string& what, const std::string& advice) {
+  const std::size_t have = transport::shm::availableMemory();
+  if (need <= have) return {};
+  return {StatusCode::kNoMemory,
+          fmt::format("{} about {:.1f} GB, and only {:.1f} GB are free: choose {}", what,
+                      static_cast<double>(need) / 1e9, static_cast<double>(have) / 1e9, advice)};
 }
 
 Result<std::size_t> proportionalSetSize(pid_t process) {

@@ -4,13 +4,14 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <string>
 
 #include "colla/status.h"
 
 namespace colla::bench {
 
-// Bytes that new processes can have; the largest number where nobody says.
-std::size_t availableMemory();
+// kNoMemory, with what to choose less of, unless new processes can have `need` bytes for `what`.
+Status checkMemory(std::size_t need, const std::string& what, const std::string& advice);
 
 // The memory of a process, in which a page that n processes share counts as an n-th.
 Result<std::size_t> proportionalSetSize(pid_t process);

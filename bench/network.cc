@@ -2,7 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <net/if.h>
 #include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +18,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "base/check.h"
 #include "launch/program.h"
@@ -61,18 +67,35 @@ Status setUp(Coordinator& coordinator, const UniqueFd& host, const std::string& 
   return configure(coordinator, host, "ip link set lo up");
 }
 
+// UCX takes no device that does not run, and a new one is not said to for about a second.
+Status awaitLink(const UniqueFd& host) {
+  const UniqueFd home = openOwnNamespace();
+  COLLA_CHECK(home.valid() && setns(host.get(), CLONE_NEWNET) == 0);
+  const UniqueFd any(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  std::copy(kLink.begin(), kLink.end(), request.ifr_name);
+  const Deadline deadline = Deadline::after(10s);
+  bool running = false;
+  while (!running && !deadline.expired()) {
+    if (ioctl(any.get(), SIOCGIFFLAGS, &request) != 0) break;
+    running = (request.ifr_flags & IFF_RUNNING) != 0;
+    if (!running) std::this_thread::sleep_for(10ms);
+  }
+  COLLA_CHECK(setns(home.get(), CLONE_NEWNET) == 0);
+  return running ? Status() : Status(StatusCode::kIo, "a virtual network device does not run");
+}
+
 Status checkTools() {
   if (geteuid() != 0) {
-    return {StatusCode::kUnsupported,
-            "bench hybrid makes network namespaces with limited links and needs root"};
+    return {StatusCode::kUnsupported, "network namespaces with limited links need root"};
   }
   const char* const path = std::getenv("PATH");
   for (const char* program : {"ip", "tc"}) {
     if (launch::findProgram(program, path == nullptr ? "" : path).ok()) continue;
-    return {StatusCode::kUnsupported,
-            fmt::format("bench hybrid limits links with {}, which is not installed: apt-get "
-                        "install iproute2",
-                        program)};
+    return {
+        StatusCode::kUnsupported,
+        fmt::format("links are limited with {}, which is not installed: apt-get install iproute2",
+                    program)};
   }
   return {};
 }
@@ -100,7 +123,7 @@ std::string Hosts::address(int host) { return fmt::format("10.78.0.{}", host + 1
 
 Result<Hosts> Hosts::pair(Coordinator& coordinator) {
   if (geteuid() != 0) {
-    return {StatusCode::kUnsupported, "--net veth makes network namespaces and needs root"};
+    return {StatusCode::kUnsupported, "network namespaces (--net veth, bench network) need root"};
   }
   Hosts made;
   for (int host = 0; host < 2; ++host) {
@@ -113,6 +136,7 @@ Result<Hosts> Hosts::pair(Coordinator& coordinator) {
   for (int host = 0; host < 2; ++host) {
     COLLA_TRY(setUp(coordinator, made.all_[static_cast<std::size_t>(host)], address(host) + "/24"));
   }
+  for (const UniqueFd& host : made.all_) COLLA_TRY(awaitLink(host));
   return made;
 }
 
@@ -138,7 +162,26 @@ Result<Hosts> Hosts::limited(Coordinator& coordinator, int count, double gigabit
     COLLA_TRY(configure(coordinator, host, limitOf(kLink, gigabits)));
     COLLA_TRY(configure(coordinator, bridge, limitOf(port, gigabits)));
   }
+  for (int host = 0; host < count; ++host) {
+    COLLA_TRY(awaitLink(made.all_[static_cast<std::size_t>(host)]));
+  }
   return made;
+}
+
+Status showOwnDevices() {
+  const auto identity = [](const char* path) {
+    struct stat file {};
+    return stat(path, &file) == 0 ? file.st_ino : 0;
+  };
+  if (identity("/proc/self/ns/net") ==
+      identity(fmt::format("/proc/{}/ns/net", getppid()).c_str())) {
+    return {};
+  }
+  if (unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+      mount("sysfs", "/sys", "sysfs", 0, nullptr) == 0) {
+    return {};
+  }
+  return {StatusCode::kIo, fmt::format("mount /sys: {}", std::strerror(errno))};
 }
 
 Result<LinkBytes> linkBytes(pid_t process) {

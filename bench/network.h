@@ -42,6 +42,10 @@ class Hosts {
   std::vector<UniqueFd> all_;
 };
 
+// Makes the devices in /sys those of this process's host, which UCX goes by. For a process that was
+// started there; without hosts it does nothing.
+Status showOwnDevices();
+
 // Bytes that have passed a host's link since it was made.
 struct LinkBytes {
   std::uint64_t sent = 0;

@@ -99,6 +99,7 @@ void addPs(CLI::App& bench, Action& action) {
       ->check(CLI::IsMember({"train", "push"}))
       ->default_str("train,push");
   app->add_option("--models", options->trainings.models, "Models: lr, softmax, snn, mlp")
+      ->option_text("NAME")
       ->delimiter(',')
       ->check(CLI::IsMember({"lr", "softmax", "snn", "mlp"}))
       ->default_str("lr,mlp");
@@ -119,6 +120,7 @@ void addPs(CLI::App& bench, Action& action) {
       ->check(CLI::Range(1, 64))
       ->default_str("1,2,4,8");
   app->add_option("--bytes", options->bytes, "What each of them pushes in a step, as 64K, 32M")
+      ->option_text("SIZE")
       ->check(accepted(parseBytes))
       ->capture_default_str();
   addRunFlags(*app, common);

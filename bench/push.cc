@@ -136,7 +136,7 @@ class PushBench : public Bench {
       : Bench(options.common, coordinator), options_(options) {}
 
   Result<Records> run() {
-    COLLA_TRY(checkMemory());
+    COLLA_TRY(checkRoom());
     COLLA_TRY(add(memorySystem("memory-1", 1), 3));
     if (coresHere() > 1) COLLA_TRY(add(memorySystem("memory", coresHere()), 3));
     for (const int workers : options_.workers) COLLA_TRY(add(pushSystem(workers), 2));
@@ -149,18 +149,14 @@ class PushBench : public Bench {
 
  private:
   // A worker has gradients and parameters, the server parameters; the memory's agents three arrays.
-  Status checkMemory() const {
+  Status checkRoom() const {
     std::size_t areas = 3 * (static_cast<std::size_t>(coresHere()) + 1);
     for (const int workers : options_.workers) areas += 2 * static_cast<std::size_t>(workers) + 1;
-    const std::size_t need = areas * options_.bytes;
-    const std::size_t have = availableMemory();
-    if (need <= have) return {};
-    return {
-        StatusCode::kNoMemory,
-        fmt::format("pushing {:.1f} MB from up to {} workers needs about {:.1f} GB, and only "
-                    "{:.1f} GB are free: choose fewer --workers or --bytes",
-                    static_cast<double>(options_.bytes) / 1e6, std::ranges::max(options_.workers),
-                    static_cast<double>(need) / 1e9, static_cast<double>(have) / 1e9)};
+    return checkMemory(
+        areas * options_.bytes,
+        fmt::format("pushing {:.1f} MB from up to {} workers needs",
+                    static_cast<double>(options_.bytes) / 1e6, std::ranges::max(options_.workers)),
+        "fewer --workers or --bytes");
   }
 
   SystemSpec memorySystem(const std::string& name, int cores) {
@@ -192,7 +188,7 @@ class PushBench : public Bench {
     return {};
   }
 
-  void finish(const std::vector<Outcome>& outcomes) {
+  void finish(const std::vector<Measurement>& outcomes) {
     double memorySpeed = 0;  // Several cores reach more than one: the last of these counts.
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
       const double speed = records_[i]["bytes_per_s"].get<double>() / outcomes[i].seconds;

@@ -71,7 +71,7 @@ std::string json(const Records& records) {
   return Record(Record::array_t(records.begin(), records.end())).dump(2) + "\n";
 }
 
-void addRun(Record& record, const Outcome& outcome, const std::string& countName) {
+void addRun(Record& record, const Measurement& outcome, const std::string& countName) {
   record["rounds"] = outcome.rounds;
   record[countName] = outcome.iterations;
   record["cores"] = outcome.cores;

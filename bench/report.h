@@ -46,7 +46,7 @@ std::string json(const Records& records);
 
 // Adds what every record ends with: rounds, `countName` (iterations of a round), and the cores that
 // each process kept busy.
-void addRun(Record& record, const Outcome& outcome, const std::string& countName);
+void addRun(Record& record, const Measurement& outcome, const std::string& countName);
 
 // "4M" is 4 * 1024 * 1024; suffixes K, M and G, or none. From 4 bytes (one float32) to 4 G.
 Result<std::size_t> parseBytes(std::string_view text);

@@ -22,7 +22,7 @@ constexpr auto kAnswerLimit = 120s;
 // One contender, and what was seen of it so far.
 struct Track {
   Contender& contender;
-  Outcome outcome = {};
+  Measurement outcome = {};
   std::vector<double> seconds = {};
   double elapsed = 0;
 };
@@ -31,7 +31,7 @@ class PointRunner {
  public:
   explicit PointRunner(const RunnerOptions& options) : options_(options) {}
 
-  Result<std::vector<Outcome>> run(std::span<const std::unique_ptr<Contender>> contenders) {
+  Result<std::vector<Measurement>> run(std::span<const std::unique_ptr<Contender>> contenders) {
     std::vector<Track> tracks;
     for (const auto& contender : contenders) tracks.push_back({*contender});
     std::vector<double> values;
@@ -49,7 +49,7 @@ class PointRunner {
         COLLA_TRY(measureRound(track));
       }
     }
-    std::vector<Outcome> outcomes;
+    std::vector<Measurement> outcomes;
     for (Track& track : tracks) {
       say("look at", track);
       COLLA_TRY(track.contender.finish(track.outcome.iterations));
@@ -172,8 +172,8 @@ std::size_t AgentContender::memory(const std::string& role) const {
   return most;
 }
 
-Result<std::vector<Outcome>> measure(std::span<const std::unique_ptr<Contender>> contenders,
-                                     const RunnerOptions& options) {
+Result<std::vector<Measurement>> measure(std::span<const std::unique_ptr<Contender>> contenders,
+                                         const RunnerOptions& options) {
   auto outcomes = PointRunner(options).run(contenders);
   if (!outcomes.ok()) return outcomes.status().withContext(options.title);
   return outcomes;

@@ -90,7 +90,7 @@ struct RunnerOptions {
 };
 
 // What came out for one contender.
-struct Outcome {
+struct Measurement {
   double value = 0;    // Of prepare().
   double seconds = 0;  // Of one iteration: the median over the rounds.
   int rounds = 0;
@@ -99,8 +99,8 @@ struct Outcome {
 };
 
 // One outcome for each contender, in their order.
-Result<std::vector<Outcome>> measure(std::span<const std::unique_ptr<Contender>> contenders,
-                                     const RunnerOptions& options);
+Result<std::vector<Measurement>> measure(std::span<const std::unique_ptr<Contender>> contenders,
+                                         const RunnerOptions& options);
 
 // How many iterations to measure next, when `iterations` took `elapsed` seconds and a measurement
 // should take `target`: grows by at most 32 times, because first ones are slow.

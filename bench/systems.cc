@@ -1,14 +1,9 @@
 #include "bench/systems.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 
 #include "base/unique_fd.h"
@@ -18,6 +13,8 @@
 #include "launch/program.h"
 #include "rendezvous/secret.h"
 #include "rendezvous/store_server.h"
+#include "transport/net/address.h"
+#include "transport/net/socket.h"
 
 namespace colla::bench {
 namespace {
@@ -51,25 +48,18 @@ job::Place placeOf(const Stage& stage, int rank) {
   return place;
 }
 
-// Free ports of the loopback interface. The peers bind them by number, so a different process may
-// be faster: then they say so.
-Result<std::vector<int>> freePorts(int count) {
+// Addresses on the loopback interface with free ports. The peers bind them by number, so a
+// different process may be faster: then they say so.
+Result<std::vector<std::string>> freeAddresses(int count) {
+  COLLA_TRY_ASSIGN(const auto any, transport::net::Address::parse("127.0.0.1:0"));
   std::vector<UniqueFd> held;  // All at once, so that they differ.
-  std::vector<int> ports;
+  std::vector<std::string> addresses;
   for (int i = 0; i < count; ++i) {
-    UniqueFd& fd = held.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof(address);
-    auto* const generic = reinterpret_cast<sockaddr*>(&address);
-    if (!fd.valid() || bind(fd.get(), generic, length) != 0 ||
-        getsockname(fd.get(), generic, &length) != 0) {
-      return {StatusCode::kIo, fmt::format("find a free port: {}", std::strerror(errno))};
-    }
-    ports.push_back(ntohs(address.sin_port));
+    COLLA_TRY_ASSIGN(held.emplace_back(), transport::net::listenOn(any));
+    COLLA_TRY_ASSIGN(const auto local, transport::net::Address::ofLocalEnd(held.back().get()));
+    addresses.push_back(local.text());
   }
-  return ports;
+  return addresses;
 }
 
 }  // namespace
@@ -121,6 +111,8 @@ SystemSpec collaJob(const Stage& stage, const std::string& name, const std::stri
       process.environment[variable] = value;
     }
     process.environment["COLLA_TRANSPORT"] = transport;
+    // Hosts that are one machine: UCX would find its shared memory.
+    if (transport == "ucx") process.environment["UCX_TLS"] = "tcp";
     process.environment["COLLA_THREADS"] = "1";
     process.environment["OMP_NUM_THREADS"] = "1";
     if (stage.net != Net::kShm) process.environment["COLLA_INTERFACE"] = stage.interface();
@@ -129,42 +121,6 @@ SystemSpec collaJob(const Stage& stage, const std::string& name, const std::stri
     spec.processes.push_back(std::move(process));
   }
   return spec;
-}
-
-Result<SystemSpec> openMpiSystem(const Stage& stage) {
-  if (stage.net == Net::kVeth) {
-    return {StatusCode::kUnsupported,
-            "mpirun starts all ranks in one network namespace: --net shm or loop only"};
-  }
-  const launch::Scratch& scratch = stage.coordinator.scratch();
-  COLLA_TRY_ASSIGN(const std::string source, peerFile(stage.coordinator, "openmpi_agent.c"));
-  const std::string program = scratch.path("openmpi_agent");
-  const Status compiled = stage.coordinator.run(
-      {.name = "mpicc", .program = {"mpicc", "-O2", "-std=gnu11", "-o", program, source}},
-      Deadline::after(60s));
-  if (!compiled.ok()) {
-    if (stage.coordinator.signal() != 0) return compiled;
-    return {StatusCode::kNotFound,
-            fmt::format("no working mpicc: apt-get install libopenmpi-dev openmpi-bin ({})",
-                        compiled.message())};
-  }
-
-  ProcessSpec mpirun{.name = "openmpi"};
-  mpirun.program = {"mpirun", "--oversubscribe", "-np", fmt::format("{}", stage.np)};
-  const auto option = [&](const char* name, const std::string& value) {
-    mpirun.program.insert(mpirun.program.end(), {"--mca", name, value});
-  };
-  if (geteuid() == 0) mpirun.program.emplace_back("--allow-run-as-root");
-  if (stage.net == Net::kLoop) {
-    option("pml", "ob1");
-    option("btl", "self,tcp");
-    option("btl_tcp_if_include", "lo");
-  }
-  // What it leaves behind when it is killed goes with the rest.
-  option("orte_tmpdir_base", scratch.directory());
-  option("btl_vader_backing_directory", scratch.memoryDirectory());
-  mpirun.program.insert(mpirun.program.end(), {program, stage.coordinator.socketPath(), "openmpi"});
-  return SystemSpec{"openmpi", stage.np, {std::move(mpirun)}};
 }
 
 Result<SystemSpec> scriptSystem(const Stage& stage, const std::string& name,
@@ -190,9 +146,7 @@ Result<SystemSpec> peerServerSystem(const Stage& stage, const std::string& name,
                                     const std::string& python) {
   const bool mxnet = name == "mxnet";
   COLLA_TRY_ASSIGN(const std::string script, peerFile(stage.coordinator, name + "_agent.py"));
-  COLLA_TRY_ASSIGN(const std::vector<int> ports, freePorts(stage.np + 1));
-  std::vector<std::string> addresses;
-  for (const int port : ports) addresses.push_back(fmt::format("127.0.0.1:{}", port));
+  COLLA_TRY_ASSIGN(const auto addresses, freeAddresses(stage.np + 1));
   SystemSpec spec{name, stage.np, {}};
   const auto add = [&](const std::string& role, int rank, bool agent) {
     ProcessSpec one{.name = fmt::format("{} {} {}", name, role == "worker" ? "rank" : role, rank),
@@ -201,7 +155,8 @@ Result<SystemSpec> peerServerSystem(const Stage& stage, const std::string& name,
     if (mxnet) {
       one.environment["DMLC_ROLE"] = role;
       one.environment["DMLC_PS_ROOT_URI"] = "127.0.0.1";
-      one.environment["DMLC_PS_ROOT_PORT"] = fmt::format("{}", ports.front());
+      const std::string& root = addresses.front();
+      one.environment["DMLC_PS_ROOT_PORT"] = root.substr(root.rfind(':') + 1);
       one.environment["DMLC_NUM_SERVER"] = "1";
       one.environment["DMLC_NUM_WORKER"] = fmt::format("{}", stage.np);
       one.environment["DMLC_INTERFACE"] = "lo";

@@ -39,10 +39,6 @@ SystemSpec forkedSystem(const Stage& stage, const std::string& name,
 SystemSpec collaJob(const Stage& stage, const std::string& name, const std::string& transport,
                     const std::function<void(int rank, ProcessSpec& process)>& work);
 
-// Open MPI through a small program, which this compiles. kNotFound, with what to install, where
-// there is no compiler for it.
-Result<SystemSpec> openMpiSystem(const Stage& stage);
-
 // A peer that is a script of peers/, one process for each rank, with one thread. Its arguments are
 // SOCKET SYSTEM RANK NP STORE, as those of Gloo's agent.
 Result<SystemSpec> scriptSystem(const Stage& stage, const std::string& name,

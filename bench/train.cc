@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "bench/epochs.h"
 #include "bench/machine.h"
 #include "bench/trainings.h"
 #include "colla/dataset.h"
@@ -23,10 +24,9 @@ class TrainBench : public TrainingsBench {
  public:
   using TrainingsBench::TrainingsBench;
 
-  Result<Findings> run() {
-    warnIfBusy();
+  Result<Records> run() {
     COLLA_TRY(checkTorchProgram(worker_));
-    COLLA_TRY(checkMemory());
+    COLLA_TRY(checkRoom());
     for (const std::string& peer : common_.peers) {
       COLLA_TRY_ASSIGN(const bool runs, startPeer(peer, [&] { return peerSystem(peer); }));
       if (runs) systems_.push_back({peer, workersOf(peer)});
@@ -42,9 +42,7 @@ class TrainBench : public TrainingsBench {
       if (model->data == TrainData::kImages) COLLA_TRY(readImages(*model, readers));
     }
     records.insert(records.end(), readers.begin(), readers.end());
-    const std::vector<Column> last = {numberColumn("exposed", "exposed_seconds", durationText),
-                                      numberColumn("PSS MB", "pss_bytes", megabytesText)};
-    return Findings{trainingsTable(records, {"colla-1", "colla-2"}, last), std::move(records)};
+    return records;
   }
 
  private:
@@ -71,7 +69,7 @@ class TrainBench : public TrainingsBench {
 
   // All workers are there at the same time and share one copy of the data, which the worker that
   // writes the files has a second time.
-  Status checkMemory() const {
+  Status checkRoom() const {
     std::size_t workers = 0;
     for (const TrainSystem& system : kCollaSystems) workers += system.workers;
     for (const std::string& peer : common_.peers) workers += workersOf(peer);
@@ -81,14 +79,34 @@ class TrainBench : public TrainingsBench {
       const std::size_t data = model->fileBytes(options_.samplesOf(*model));
       need = std::max(need, 2 * data + workers * model->workerBytes);
     }
-    const std::size_t have = availableMemory();
-    if (need <= have) return {};
-    return {StatusCode::kNoMemory,
-            fmt::format("{} workers and their data need about {:.1f} GB, and only {:.1f} GB are "
-                        "free: choose fewer --samples or --peers",
-                        workers, static_cast<double>(need) / 1e9, static_cast<double>(have) / 1e9)};
+    return checkMemory(need, fmt::format("{} workers and their data need", workers),
+                       "fewer --samples or --peers");
   }
 };
+
+struct TrainParts {
+  std::vector<std::string> parts = {"train"};
+  TrainingOptions trainings{.models = {"lr", "softmax", "snn", "mlp"}};
+};
+
+Result<Findings> runTrain(const TrainParts& options, Coordinator& coordinator) {
+  warnIfBusy();
+  Findings findings;
+  for (const std::string& part : options.parts) {
+    Records records;
+    if (part == "train") {
+      COLLA_TRY_ASSIGN(records, TrainBench(options.trainings, coordinator).run());
+      const std::vector<Column> last = {numberColumn("exposed", "exposed_seconds", durationText),
+                                        numberColumn("PSS MB", "pss_bytes", megabytesText)};
+      findings.table += trainingsTable(records, {"colla-1", "colla-2"}, last);
+    } else {
+      COLLA_TRY_ASSIGN(records, measureEpochs(coordinator, options.trainings.common));
+      findings.table += epochsTable(records);
+    }
+    findings.records.insert(findings.records.end(), records.begin(), records.end());
+  }
+  return findings;
+}
 
 }  // namespace
 
@@ -103,15 +121,23 @@ void addTrain(CLI::App& bench, Action& action) {
       "Examples:\n"
       "  colla bench train\n"
       "  colla bench train --models mlp,lr --batch 100 --json out.json\n"
-      "  colla bench train --models resnet50v2,lm\n");
-  const auto options = std::make_shared<TrainingOptions>();
+      "  colla bench train --models resnet50v2,lm\n"
+      "  colla bench train --parts epochs\n");
+  const auto chosen = std::make_shared<TrainParts>();
+  TrainingOptions* const options = &chosen->trainings;
   options->common.peers = {"torch", "ddp"};
-  options->models = {"lr", "softmax", "snn", "mlp"};
+  app->add_option("--parts", chosen->parts,
+                  "What to measure: train, epochs (how long a training with 4 workers stands still "
+                  "when its workers change)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"train", "epochs"}))
+      ->default_str("train");
   app->add_option("--models", options->models,
                   "Models: lr, softmax, snn, mlp, and by name alone, because they take minutes and "
                   "gigabytes: deepfam (its published size), deepfam-none (without the "
                   "convolutions' batch normalisation), resnet50v2 and inceptionv3 (images of "
                   "128x128), lm (a vocabulary of 200,000 with sparse gradients)")
+      ->option_text("NAME")
       ->delimiter(',')
       ->check(accepted(parseModel))
       ->default_str("lr,softmax,snn,mlp");
@@ -137,15 +163,15 @@ void addTrain(CLI::App& bench, Action& action) {
                   "mlp, 640 for deepfam, 160 for resnet50v2 and inceptionv3, 6400 for lm)")
       ->check(CLI::Range(2, 10'000'000));
   addRunFlags(*app, options->common);
-  app->callback([options, global, perWorker, &action] {
+  app->callback([chosen, options, global, perWorker, &action] {
+    chosen->parts = distinct(chosen->parts);
     options->models = distinct(options->models);
     for (const std::int64_t count : distinct(*global)) options->batches.push_back({count});
     for (const std::int64_t count : distinct(*perWorker)) options->batches.push_back({count, true});
     throwIfBad(checkBatches(*options));
-    action = [options] {
-      return runBenchmark(options->common.jsonFile, [&](Coordinator& coordinator) {
-        return TrainBench(*options, coordinator).run();
-      });
+    action = [chosen] {
+      return runBenchmark(chosen->trainings.common.jsonFile,
+                          [&](Coordinator& coordinator) { return runTrain(*chosen, coordinator); });
     };
   });
 }

@@ -42,7 +42,7 @@ Status checkLosses(const std::vector<TrainSystem>& systems, const TrainPoint& po
   return {};
 }
 
-Record recordOf(const TrainSystem& system, const TrainPoint& point, const Outcome& outcome,
+Record recordOf(const TrainSystem& system, const TrainPoint& point, const Measurement& outcome,
                 const AgentContender& contender, bool servers, std::optional<double> exposed) {
   const std::int64_t batch = point.batch.ofAll(system.workers);
   Record record;

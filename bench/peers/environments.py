@@ -1,4 +1,4 @@
-"""Python environments of the benchmark's peers: found or made when they are asked for, and kept.
+"""Python environments of peers and frameworks: found or made when they are asked for, and kept.
 
 As a program: environments.py NAME [--make] [--beside FOLDER] prints the path of the Python to run.
 As a module: python_of(NAME). A new environment is a row in PACKAGES.
@@ -17,6 +17,12 @@ PACKAGES = {
     # MXNet still says np.bool, which newer numpy does not have.
     "mxnet": ("mxnet-1.9.1", ["mxnet==1.9.1", "numpy<1.24"]),
     "tf": ("tensorflow-cpu-2.21.0", ["tensorflow-cpu==2.21.0"]),
+    # Not a peer: tests/frameworks trains with each of these on Colla's backend for torch.distributed.
+    "frameworks": (
+        "frameworks-2026.11",
+        ["torch==2.13.0", "numpy==2.4.6", "lightning==2.6.6", "accelerate==1.15.0", "transformers==5.23.0"]
+        + ["ray[train]==2.60.0", "pyspark==4.3.0", "cloudpickle==3.1.2"],
+    ),
 }
 
 

@@ -1,12 +1,14 @@
 // colla-bench-train, a part of `colla bench train` and `colla bench ps`, which start it:
 //   SOCKET SYSTEM RANK NP STRATEGY   one worker, or a server of STRATEGY's
 //   files MODEL SAMPLES PATH         writes what the workers train on
+//   epochs STRATEGY CHANGES FILE     one process of a training whose workers change
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "bench/models.h"
+#include "bench/worker/epochs.h"
 #include "bench/worker/files.h"
 #include "bench/worker/replica_workload.h"
 #include "colla/job.h"
@@ -36,13 +38,18 @@ Status makeFiles(const std::vector<std::string>& arguments) {
   return writeFiles(*model, std::atoll(arguments[2].c_str()), arguments[3]);
 }
 
+Status run(const std::vector<std::string>& arguments) {
+  if (arguments.size() == 5) return serveAs(arguments);
+  if (arguments[0] == "files") return makeFiles(arguments);
+  return trainInEpochs(arguments[1], std::atol(arguments[2].c_str()), arguments[3]);
+}
+
 int main(const std::vector<std::string>& arguments) {
-  const bool files = arguments.size() == 4 && arguments[0] == "files";
-  if (!files && arguments.size() != 5) {
+  if (arguments.size() != 5 && arguments.size() != 4) {
     std::fprintf(stderr, "colla-bench-train: it is a part of colla bench, which starts it\n");
     return 2;
   }
-  const Status status = files ? makeFiles(arguments) : serveAs(arguments);
+  const Status status = run(arguments);
   if (!status.ok()) std::fprintf(stderr, "%s\n", toString(status).c_str());
   return status.ok() ? 0 : 1;
 }

@@ -44,7 +44,7 @@ void setWeights(const std::vector<train::Parameter>& parameters, const Array& we
   const torch::NoGradGuard noGrad;
   const std::span<const float> values = weights.as<float>();
   std::size_t at = 0;
-  for (const auto& [name, tensor] : parameters) {
+  for (const auto& [name, tensor, optimizer] : parameters) {
     const auto count = static_cast<std::size_t>(tensor.numel());
     if (at + count > values.size()) break;
     std::ranges::copy(values.subspan(at, count), tensor.data_ptr<float>());

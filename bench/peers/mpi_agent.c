@@ -1,6 +1,6 @@
 /* One rank of an MPI library: the way an MPI user meets it.
  *
- * Speaks the protocol of bench/agent.h. Usage: mpirun … openmpi_agent SOCKET SYSTEM
+ * Speaks the protocol of bench/agent.h. Usage: mpirun … mpi_agent SOCKET SYSTEM
  */
 #define _GNU_SOURCE
 #include <mpi.h>

@@ -1,0 +1,18 @@
+// `colla bench` of a build without benchmarks (-DCOLLA_BENCH=OFF). `pip install .` compiles on the
+// user's machine, and benchmarks would take a sixth of that time.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "bench/command.h"
+
+namespace colla::bench {
+
+int benchCommand(const std::vector<std::string>& /*arguments*/) {
+  fmt::print(stderr,
+             "colla bench: not in this build, which has no benchmarks (-DCOLLA_BENCH=OFF), as a "
+             "wheel has none: use ./colla bench in a clone, or python -m colla.bench\n");
+  return 1;
+}
+
+}  // namespace colla::bench
