@@ -4,10 +4,13 @@ import os
 import pathlib
 import sys
 
+COMMAND = pathlib.Path(__file__).parent / "bin" / "colla"
+
 
 def main() -> None:
     """Becomes the built command, with the same arguments."""
-    command = pathlib.Path(__file__).parent / "bin" / "colla"
-    # Its benchmarks compare with the torch of this Python.
-    os.environ.setdefault("COLLA_TORCH_PYTHON", sys.executable)
-    os.execv(command, ["colla", *sys.argv[1:]])
+    if sys.argv[1:2] == ["horovodrun"]:
+        from colla import aliases
+
+        aliases.prepare("horovod", os.environ)
+    os.execv(COMMAND, ["colla", *sys.argv[1:]])

@@ -135,6 +135,20 @@ class Checkpoint:
     @property
     def optimizer(self) -> list[tuple[str, Array]]: ...
 
+class StrategyTraits:
+    """What a strategy needs and takes: include/colla/strategy.h."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def processes(self) -> bool: ...
+    @property
+    def servers(self) -> bool: ...
+    @property
+    def options(self) -> tuple[str, ...]: ...
+
+strategies: tuple[StrategyTraits, ...]
+
 def save_checkpoint(
     path: str,
     manifest: Manifest,

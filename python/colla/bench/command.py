@@ -78,7 +78,7 @@ class Report:
         limit = f" {gloo.seconds / by_system['none'].seconds:>7.2f}x" if "none" in by_system else ""
         print(
             f"{what:<28} {time_text(gloo.seconds):>11} {time_text(colla.seconds):>11}"
-            f" {gloo.seconds / colla.seconds:>7.2f}x {gloo.asked:>7.2f}x" + limit,
+            f" {gloo.seconds / colla.seconds:>7.2f}x {gloo.target:>7.2f}x" + limit,
             flush=True,
         )
 
@@ -96,7 +96,7 @@ def main() -> int:
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     results = multiprocessing.get_context("spawn").SimpleQueue()
     print(f"{options.np} ranks of each, medians of {options.rounds} rounds in turn; a step or a call each")
-    print(f"{'':<28} {'gloo':>11} {'colla':>11} {'ratio':>8} {'asked':>8} {'limit':>8}", flush=True)
+    print(f"{'':<28} {'gloo':>11} {'colla':>11} {'ratio':>8} {'target':>8} {'limit':>8}", flush=True)
     report = Report()
     count = len(SYSTEMS) * options.np
     ranks = multiprocessing.spawn(run_rank, (store.port, options, results), nprocs=count, join=False)

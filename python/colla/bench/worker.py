@@ -34,7 +34,7 @@ class Result:
     bytes: int
     batch: int
     seconds: float
-    asked: float
+    target: float
 
 
 class Rank:
@@ -65,7 +65,7 @@ class Rank:
 
         medians = self._interleaved(rounds, SYSTEMS, {self._system: block}, what.calls)
         return [
-            Result(system, "all_reduce", self.size, what.bytes, 0, seconds, what.asked)
+            Result(system, "all_reduce", self.size, what.bytes, 0, seconds, what.target)
             for system, seconds in medians.items()
         ]
 
@@ -94,7 +94,7 @@ class Rank:
             blocks[system] = self._steps(what, system, model, optimizer, what.data(what.batch), losses)
         medians = self._interleaved(rounds, (*SYSTEMS, LIMIT), blocks, what.steps)
         results = [
-            Result(system, what.name, self.size, 0, what.batch * self.size, seconds, what.asked)
+            Result(system, what.name, self.size, 0, what.batch * self.size, seconds, what.target)
             for system, seconds in medians.items()
         ]
         return results, losses[self._system]

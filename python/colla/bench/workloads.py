@@ -82,16 +82,16 @@ class Training:
     data: Callable[[int], tuple[Tensor, Tensor]]
     batch: int
     steps: int  # In one round.
-    asked: float  # How many times faster than Gloo it should be.
+    target: float  # How many times faster than Gloo it should be.
 
 
 TRAININGS = (
-    Training("mlp", mlp, lambda n: _images(n, 784), batch=50, steps=100, asked=2.0),
+    Training("mlp", mlp, lambda n: _images(n, 784), batch=50, steps=100, target=2.0),
     Training(
-        "resnet50", resnet50, lambda n: _images(n, 3, 128, 128, classes=1000), 8, 1, asked=1.03
+        "resnet50", resnet50, lambda n: _images(n, 3, 128, 128, classes=1000), 8, 1, target=1.03
     ),
-    Training("embedding-dense", lambda: embedding(False), _words, 64, 3, asked=3.0),
-    Training("embedding-sparse", lambda: embedding(True), _words, 64, 20, asked=1.25),
+    Training("embedding-dense", lambda: embedding(False), _words, 64, 3, target=3.0),
+    Training("embedding-sparse", lambda: embedding(True), _words, 64, 20, target=1.25),
 )
 
 
@@ -101,12 +101,12 @@ class Reduction:
 
     bytes: int
     calls: int  # In one round.
-    asked: float
+    target: float
 
 
 REDUCTIONS = (
-    Reduction(1 << 10, calls=200, asked=20.0),
-    Reduction(4 << 20, calls=20, asked=5.0),
-    Reduction(32 << 20, calls=5, asked=5.0),
-    Reduction(100 << 20, calls=3, asked=5.0),
+    Reduction(1 << 10, calls=200, target=20.0),
+    Reduction(4 << 20, calls=20, target=5.0),
+    Reduction(32 << 20, calls=5, target=5.0),
+    Reduction(100 << 20, calls=3, target=5.0),
 )

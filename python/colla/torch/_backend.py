@@ -1,4 +1,4 @@
-"""The backend ``colla`` of ``torch.distributed``: importing this registers it."""
+"""The backend ``colla`` of ``torch.distributed``; ``colla._registration`` makes it known."""
 
 import atexit
 import datetime
@@ -8,14 +8,18 @@ import torch
 import torch.distributed as dist
 
 from colla import _torch
+from colla._registration import register
 
 # At the end of a program, for operations that nobody waited for.
 _GRACE = datetime.timedelta(seconds=5)
 
 
-def _create(store: "dist.Store", rank: int, size: int, timeout: datetime.timedelta):
+def create(store: "dist.Store", rank: int, size: int, timeout: datetime.timedelta):
+    """Makes a process group; ``register()`` hands it to torch."""
     # DistributedDataParallel asks the backend for the memory of its buckets if told so.
     os.environ.setdefault("DDP_DISABLE_COMM_MEM", "0")
+    atexit.unregister(_leave_all)
+    atexit.register(_leave_all)
     return _torch.create_process_group(store, rank, size, timeout)
 
 
@@ -26,9 +30,9 @@ def _leave_all() -> None:
             backend = group._get_backend(torch.device("cpu"))
         except RuntimeError:
             continue  # It has none for this device.
+        # What TORCH_DISTRIBUTED_DEBUG=DETAIL puts around each group.
+        backend = getattr(backend, "wrapped_pg", backend)
         _torch.leave_process_group(backend, _GRACE)
 
 
-if dist.is_available() and "COLLA" not in dist.Backend._plugins:
-    dist.Backend.register_backend("colla", _create, devices=["cpu"])
-    atexit.register(_leave_all)
+register()

@@ -10,19 +10,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from colla import _torch
+from colla import _strategies, _torch
 from colla.torch import _world, ops
 from colla.torch.optimizer import _Distributed, _GradientOptimizer, _Params
-
-STRATEGIES = ("allreduce", "ps-sync", "ps-async", "ps-ssp", "hybrid")
-
-# The strategies that each of ServerOptions is for.
-_USED_BY: Mapping[str, tuple[str, ...]] = {
-    "backup": ("ps-sync", "hybrid"),
-    "max_staleness": ("ps-async",),
-    "staleness": ("ps-ssp",),
-    "partitions": STRATEGIES[1:],
-}
 
 _ADAM: Mapping[str, str] = {"lr": "lr", "eps": "epsilon", "weight_decay": "weight_decay", "amsgrad": "amsgrad"}
 
@@ -61,10 +51,11 @@ class ServerOptions:
     def check(self, strategy: str) -> None:
         """Raises ValueError for what `strategy` has no use for."""
         for field in dataclasses.fields(self):
-            if getattr(self, field.name) != field.default and strategy not in _USED_BY[field.name]:
+            used_by = _strategies.with_option(field.name.replace("_", "-"))
+            if getattr(self, field.name) != field.default and strategy not in used_by:
                 raise ValueError(
                     f"ServerOptions({field.name}={getattr(self, field.name)}) is for strategy"
-                    f" {' or '.join(_USED_BY[field.name])}, not {strategy}"
+                    f" {' or '.join(used_by)}, not {strategy}"
                 )
 
 
@@ -170,8 +161,7 @@ class _Servers:
 class OnServers(_Distributed):
     """What the strategies have in common: the first step opens the servers."""
 
-    def _choose(self, strategy: str, options: ServerOptions) -> None:
-        self.strategy = strategy
+    def _choose(self, options: ServerOptions) -> None:
         self._server_options = options
         self._lr = float(self.param_groups[0]["lr"])
         optimizer_text(self, self._lr)  # Refused here, where the user's mistake is.
@@ -253,8 +243,8 @@ class OnServers(_Distributed):
 class ServerOptimizer(OnServers):
     """All parameters are on servers."""
 
-    def _start(self, strategy: str, options: ServerOptions) -> None:
-        self._choose(strategy, options)
+    def _start(self, options: ServerOptions) -> None:
+        self._choose(options)
         self._register([param for group in self.param_groups for param in group["params"]])
 
     def _on_ready(self, param: torch.nn.Parameter) -> None:

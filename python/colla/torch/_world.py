@@ -1,5 +1,6 @@
 """The current job of a program with PyTorch: Horovod's functions about it."""
 
+import os
 from collections.abc import Iterable
 
 import colla._world
@@ -20,6 +21,7 @@ from colla._world import (
     start_timeline,
     stop_timeline,
 )
+from colla.torch import _torchrun
 
 __all__ = [
     "cross_rank",
@@ -52,6 +54,8 @@ def init(
         meeting: Where to meet the other ranks, for a process that no launcher started. After ``shutdown()`` the
             process may meet different ones.
     """
+    if meeting is None and not is_initialized() and _torchrun.needs_meeting(os.environ):
+        meeting = _torchrun.meeting()
     colla._world.init(comm, process_sets, meeting=meeting, torch_version=_torch.torch_version)
 
 

@@ -10,6 +10,7 @@ import torch
 
 from colla import _core, _torch
 from colla.torch import _world
+from colla.torch._local_sgd import OUTER_MOMENTUM, LocalOptimizer
 from colla.torch._servers import OnServers, Served
 from colla.torch.functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters
 
@@ -54,6 +55,8 @@ def save_checkpoint(
         keep: Remove older ones but so many; 0: keep all.
     """
     path = os.fspath(directory)
+    if isinstance(optimizer, LocalOptimizer) and not optimizer.settled:
+        raise ValueError("ranks have different parameters between two averages: call optimizer.average() before")
     if _world.is_initialized() and _world.rank() != 0:
         return os.path.join(path, f"step-{step:08d}")
     manifest = _core.Manifest()
@@ -65,8 +68,9 @@ def save_checkpoint(
     manifest.torch_version = _torch.torch_version
     extra = dict(extra or {})
     served: Mapping[torch.Tensor, Served] = {}
-    if isinstance(optimizer, OnServers):
+    if isinstance(optimizer, (LocalOptimizer, OnServers)):
         manifest.strategy = optimizer.strategy
+    if isinstance(optimizer, OnServers):
         served = optimizer.served()
     parameters = {
         name: served[param].value if param in served else param.detach().contiguous()
@@ -122,6 +126,8 @@ def load_checkpoint(
             broadcast_optimizer_state(optimizer, 0)
     if isinstance(optimizer, OnServers):
         optimizer.restart(steps)
+    elif isinstance(optimizer, LocalOptimizer):
+        optimizer.restart()
     return info
 
 
@@ -224,6 +230,8 @@ def _state_of(
         if name not in params:
             raise RuntimeError(f"the checkpoint has a state for {name}, which the optimizer does not have")
         if slot == "step" and slot not in numbers:
+            continue
+        if slot == OUTER_MOMENTUM and not isinstance(optimizer, LocalOptimizer):
             continue
         value: Any = tensor
         if tensor.dim() == 0:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from colla import _strategies
 from colla._core import Op
 from colla.torch import _world, ops
 from colla.torch.compression import Compression, Compressor
@@ -44,8 +45,9 @@ class _Distributed(torch.optim.Optimizer):
     """
 
     def _setup(
-        self, named_parameters: Iterable[tuple[str, torch.nn.Parameter]] | None, passes: int
+        self, strategy: str, named_parameters: Iterable[tuple[str, torch.nn.Parameter]] | None, passes: int
     ) -> None:
+        self.strategy = strategy
         if named_parameters is None:
             named_parameters = [
                 (f"noname.{i}.{j}", param)
@@ -407,9 +409,7 @@ def DistributedOptimizer(
     from colla.torch import _local_sgd, _servers  # They derive from the classes here.
 
     strategy = strategy or os.environ.get("COLLA_STRATEGY") or "allreduce"
-    known = (*_servers.STRATEGIES, _local_sgd.STRATEGY)
-    if strategy not in known:
-        raise ValueError(f"there is no strategy {strategy!r}: use {', '.join(known)}")
+    traits = _strategies.find(strategy)
     if local_sgd_options is not None and strategy != _local_sgd.STRATEGY:
         raise ValueError(f"local_sgd_options are for strategy {_local_sgd.STRATEGY}, not {strategy}")
     if strategy != "allreduce" and (op != Average or process_set is not global_process_set):
@@ -421,25 +421,27 @@ def DistributedOptimizer(
     kind: type[_Distributed] = _GradientOptimizer
     if strategy == _local_sgd.STRATEGY:
         kind = _local_sgd.LocalOptimizer
-    elif strategy != "allreduce":
+    elif traits.servers:
         kind = _servers.HybridOptimizer if strategy == "hybrid" else _servers.ServerOptimizer
+    elif strategy != "allreduce":
+        raise NotImplementedError(f"strategy {strategy} is not for Python yet: use colla train or colla::Trainer")
     elif op == Adasum and process_set.size() != 1:
         kind = _DeltaOptimizer
     derived: Any = type(wrapped.__name__, (kind, wrapped), {"_wrapped": wrapped})
     made = derived.__new__(derived)
     # A scheduler may have put a counter around the old one's step().
     made.__dict__.update({key: value for key, value in vars(optimizer).items() if key != "step"})
-    made._setup(named_parameters, backward_passes_per_step)
+    made._setup(strategy, named_parameters, backward_passes_per_step)
     if kind is _DeltaOptimizer:
         if process_set is not global_process_set:
             raise NotImplementedError("op=Adasum is for the set of all ranks alone")
         made._start(compression)
     elif kind is _servers.ServerOptimizer:
-        made._start(strategy, server_options)
+        made._start(server_options)
     elif kind is _local_sgd.LocalOptimizer:
         made._start(local_sgd_options or _local_sgd.LocalSgdOptions())
     else:
         if kind is _servers.HybridOptimizer:
-            made._choose(strategy, server_options)
+            made._choose(server_options)
         made._start(compression, op, gradient_predivide_factor, groups, sparse_as_dense, process_set)
     return made
