@@ -212,6 +212,7 @@ Result<std::size_t> UcxStream::read(std::span<std::byte> out) {
     send({.link = theirNumber_, .second = read_, .kind = PacketKind::kCredit}, {});
     toldRead_ = read_;
   }
+  if (count > 0) endingUntil_ = Deadline::never();  // Whoever still comes has its time again.
   if (count > 0 || out.empty()) return count;
   lookForTheEnd();
   if (!failure_.ok()) return failure_;
@@ -228,8 +229,9 @@ bool UcxStream::readable() {
   return !inbox_.empty() || !failure_.ok() || (lanes_ != nullptr && lanes_->hasEnded());
 }
 
-// What has arrived comes first. The stream's own endpoint ends behind all that it brought, but a
-// lane may bring a body after that, and a lane or the lifeline may end before.
+// What has arrived comes first. Who leaves says on the lifeline how much that is; of one that died
+// without a word, everything has come once the stream's own endpoint has ended as well. A lane may
+// bring a body after all that, and a lane, an endpoint or the lifeline may end before.
 void UcxStream::lookForTheEnd() {
   if (!failure_.ok() || lanes_ == nullptr || !inbox_.empty()) return;
   Status why = lanes_->failure();
@@ -249,9 +251,10 @@ void UcxStream::lookForTheEnd() {
   }
   if (!ending()) endingUntil_ = Deadline::after(kLastWords);
   std::uint64_t total = 0;
-  const bool told = !lifelineEnd_.ok() && farewell_.size() == sizeof(total);
+  const bool told = farewell_.size() == sizeof(total);
   if (told) std::memcpy(&total, farewell_.data(), sizeof(total));
-  const bool complete = (ended || (told && received_ == total)) && !lanes_->receiving();
+  const bool came = told ? received_ == total : ended;
+  const bool complete = !lifelineEnd_.ok() && came && !lanes_->receiving();
   if (complete || endingUntil_.expired()) failure_ = std::move(why);
 }
 
