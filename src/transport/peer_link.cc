@@ -29,9 +29,9 @@ bool PeerLink::wantsWrite() const {
                              [](const Connection& c) { return !c.ended && !c.writer.empty(); });
 }
 
-bool PeerLink::inFlight() const {
+bool PeerLink::inFlight() {
   return std::ranges::any_of(connections_,
-                             [](const Connection& c) { return !c.ended && c.stream->inFlight(); });
+                             [](Connection& c) { return !c.ended && c.stream->inFlight(); });
 }
 
 void PeerLink::attach(std::unique_ptr<Stream> stream) {

@@ -81,7 +81,7 @@ class PeerLink {
   bool wantsWrite(std::size_t connection) const { return !connections_[connection].writer.empty(); }
   bool wantsWrite() const;
   // Some of what was sent could still be lost, if this side left now.
-  bool inFlight() const;
+  bool inFlight();
 
   // One more connection. What was posted before the first one starts now.
   void attach(std::unique_ptr<Stream> stream);

@@ -25,7 +25,7 @@ class Stream {
 
   // Whether the other side's machine may not have all that was written: closing now could lose the
   // rest.
-  virtual bool inFlight() const { return false; }
+  virtual bool inFlight() { return false; }
 
   // What moves large messages beside this stream; null where they go through it in parts.
   virtual Bodies* bodies() { return nullptr; }

@@ -35,7 +35,7 @@ class TlsStream final : public Stream {
 
   Result<std::size_t> read(std::span<std::byte> out) override;
   Result<std::size_t> write(std::span<const std::byte> data) override;
-  bool inFlight() const override { return unacknowledged(fd_.get()); }
+  bool inFlight() override { return unacknowledged(fd_.get()); }
   int fd() const override { return fd_.get(); }
 
   // How often the key for writing was replaced.

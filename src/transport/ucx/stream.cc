@@ -121,7 +121,13 @@ void UcxStream::send(const Header& header, std::span<const std::byte> bytes) {
   worker_->started();
 }
 
-// Of what went wrong the endpoint tells.
+void UcxStream::sendCredit() {
+  send({.link = theirNumber_, .first = received_, .second = read_, .kind = PacketKind::kCredit},
+       {});
+  toldRead_ = read_;
+}
+
+// The endpoint says what went wrong.
 void UcxStream::onSent(void* request, ucs_status_t, void* user) {
   auto& packet = *static_cast<Packet*>(user);
   if (request != nullptr) packet.owner->worker_->library().requestFree(request);
@@ -135,9 +141,15 @@ void UcxStream::onPacket(const Header& header, std::span<const std::byte> bytes)
       return;
     case PacketKind::kData:
       onData(header.first, bytes);
-      [[fallthrough]];
+      if (header.second <= sent_) readByPeer_ = std::max(readByPeer_, header.second);
+      return;
     case PacketKind::kCredit:
       if (header.second <= sent_) readByPeer_ = std::max(readByPeer_, header.second);
+      if (header.first <= sent_) arrivedAtPeer_ = std::max(arrivedAtPeer_, header.first);
+      return;
+    case PacketKind::kLast:
+      wantedByPeer_ = header.first;
+      if (received_ >= wantedByPeer_) worker_->needsSettling(number_);
       return;
     case PacketKind::kLaneClosed:
       if (lanes_ != nullptr) lanes_->onLaneClosed(header);
@@ -165,6 +177,7 @@ void UcxStream::onData(std::uint64_t offset, std::span<const std::byte> bytes) {
     inbox_.push_back(std::move(next->second));
     tooEarly_.erase(next);
   }
+  if (wantedByPeer_ > 0 && received_ >= wantedByPeer_) worker_->needsSettling(number_);
 }
 
 bool UcxStream::onBody(const Header& header, void* descriptor, std::size_t size) {
@@ -172,6 +185,10 @@ bool UcxStream::onBody(const Header& header, void* descriptor, std::size_t size)
 }
 
 void UcxStream::settle() {
+  if (wantedByPeer_ > 0 && received_ >= wantedByPeer_) {
+    wantedByPeer_ = 0;
+    sendCredit();
+  }
   if (lanes_ != nullptr) lanes_->settle();
 }
 
@@ -209,8 +226,7 @@ Result<std::size_t> UcxStream::read(std::span<std::byte> out) {
   }
   read_ += count;
   if (read_ - toldRead_ >= kWindow / 4) {
-    send({.link = theirNumber_, .second = read_, .kind = PacketKind::kCredit}, {});
-    toldRead_ = read_;
+    sendCredit();
   }
   if (count > 0) endingUntil_ = Deadline::never();  // Whoever still comes has its time again.
   if (count > 0 || out.empty()) return count;
@@ -279,9 +295,15 @@ void UcxStream::readLifeline() {
   }
 }
 
-bool UcxStream::inFlight() const {
+bool UcxStream::inFlight() {
   const MutexLock lock(worker_->mutex());
-  return failure_.ok() && endpoint_->open() && worker_->inFlight();
+  if (!failure_.ok() || !endpoint_->open()) return false;
+  if (askedAbout_ < sent_) {
+    askedAbout_ = sent_;
+    send({.link = theirNumber_, .first = sent_, .kind = PacketKind::kLast}, {});
+  }
+  const bool moving = worker_->inFlight();
+  return moving || (arrivedAtPeer_ < sent_ && lifelineEnd_.ok() && endpoint_->error() == UCS_OK);
 }
 
 }  // namespace colla::transport::ucx

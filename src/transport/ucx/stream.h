@@ -4,8 +4,11 @@
 // So the sender stays within a window that the receiver's reading moves on.
 //
 // A TLS connection stands beside it, the lifeline: it brought the two together, and ends with the
-// peer's process. Who leaves says on it how much it has sent, so that the other knows when it has
-// everything.
+// peer's process. A peer that leaves says on it how much it has sent, so that the other side knows
+// when it has everything.
+//
+// UCX may have handed bytes to the network that its socket still loses: a socket that is closed
+// with something unread resets the connection. So inFlight() asks the peer what has arrived.
 #pragma once
 
 #include <array>
@@ -55,7 +58,7 @@ class UcxStream final : public Stream, private Worker::Link {
   // Stream.
   Result<std::size_t> read(std::span<std::byte> out) override;
   Result<std::size_t> write(std::span<const std::byte> data) override;
-  bool inFlight() const override;
+  bool inFlight() override;
   Bodies* bodies() override;
 
  private:
@@ -71,6 +74,7 @@ class UcxStream final : public Stream, private Worker::Link {
   void settle() override;
   void onData(std::uint64_t offset, std::span<const std::byte> bytes);
   void send(const Header& header, std::span<const std::byte> bytes);
+  void sendCredit();
   static void onSent(void* request, ucs_status_t status, void* packet);
   std::size_t room() const;
   void lookForTheEnd();
@@ -88,6 +92,8 @@ class UcxStream final : public Stream, private Worker::Link {
   std::vector<Packet*> spare_;                    // those that UCX is through with.
   std::uint64_t sent_ = 0;                        // Bytes of the stream, ever,
   std::uint64_t readByPeer_ = 0;                  // and those that the peer has read.
+  std::uint64_t askedAbout_ = 0;                  // With kLast, and
+  std::uint64_t arrivedAtPeer_ = 0;               // what the peer has said of it.
 
   std::deque<std::vector<std::byte>> inbox_;
   std::size_t inboxDone_ = 0;                                 // Bytes of its first.
@@ -95,6 +101,7 @@ class UcxStream final : public Stream, private Worker::Link {
   std::uint64_t received_ = 0;                                // In order,
   std::uint64_t read_ = 0;                                    // and read here,
   std::uint64_t toldRead_ = 0;                                // as the peer knows.
+  std::uint64_t wantedByPeer_ = 0;                            // It asks whether so many are there.
 
   std::unique_ptr<Stream> lifeline_;
   Status lifelineEnd_;

@@ -27,9 +27,10 @@ namespace colla::transport::ucx {
 enum class PacketKind : std::uint32_t {
   kProof = 1,       // Bytes: that its sender knows the secret (newcomer.h).
   kData = 2,        // Bytes of the stream, from `first` on. `second` as in kCredit.
-  kCredit = 3,      // `second` bytes of the stream have been read, ever.
+  kCredit = 3,      // `first` bytes of the stream have arrived and `second` have been read, ever.
   kLaneClosed = 4,  // `first`: 1 for one by which the sender of this packet sends, otherwise 0.
   kBody = 5,        // The body `first`, which the receiver fetches.
+  kLast = 6,        // `first` bytes of the stream were sent: asks for a kCredit once all are there.
 };
 
 // The one active message there is.
@@ -136,8 +137,9 @@ class Endpoint {
   ucp_ep_h get() const { return endpoint_; }
   // What UCX found wrong with it; UCS_OK: nothing.
   ucs_status_t error() const { return error_; }
-  // All that is under way on it ends at once; what has left this process arrives. Not in a callback
-  // of UCX. (UCX can also wait until the peer has closed its end, for ever if that does not move.)
+  // All that is under way on it ends at once, and the peer may lose what it has not received yet.
+  // Not in a callback of UCX. (UCX can also wait until the peer has closed its end, for ever if
+  // that does not move.)
   void close();
 
  private:
