@@ -1,6 +1,5 @@
 // PMIx through libpmix. Its calls have no time limit of their own, so those that wait for others
 // are started and their callbacks waited for.
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/loaded_library.h"
 #include "base/thread_annotations.h"
 #include "job/process_manager.h"
 
@@ -56,12 +56,6 @@ struct LibPmix {
              void* data) = nullptr;
   const char* (*error)(int status) = nullptr;
 };
-
-template <typename Function>
-bool loadPmix(void* library, const char* name, Function*& function) {
-  function = reinterpret_cast<Function*>(dlsym(library, name));
-  return function != nullptr;
-}
 
 // What a callback brings, which may come after nobody waits for it any more.
 struct Answer {
@@ -159,16 +153,13 @@ class Pmix final : public ProcessManager {
 }  // namespace
 
 Result<std::unique_ptr<ProcessManager>> openPmix() {
-  // Never unloaded: it leaves threads and handlers behind.
-  void* const library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
+  const LoadedLibrary library("libpmix.so.2");
   LibPmix pmix;
-  const bool all = library != nullptr && loadPmix(library, "PMIx_Init", pmix.init) &&
-                   loadPmix(library, "PMIx_Finalize", pmix.finalize) &&
-                   loadPmix(library, "PMIx_Put", pmix.put) &&
-                   loadPmix(library, "PMIx_Commit", pmix.commit) &&
-                   loadPmix(library, "PMIx_Fence_nb", pmix.fence) &&
-                   loadPmix(library, "PMIx_Get_nb", pmix.get) &&
-                   loadPmix(library, "PMIx_Error_string", pmix.error);
+  const bool all =
+      library.find("PMIx_Init", pmix.init) && library.find("PMIx_Finalize", pmix.finalize) &&
+      library.find("PMIx_Put", pmix.put) && library.find("PMIx_Commit", pmix.commit) &&
+      library.find("PMIx_Fence_nb", pmix.fence) && library.find("PMIx_Get_nb", pmix.get) &&
+      library.find("PMIx_Error_string", pmix.error);
   if (!all) return {StatusCode::kUnsupported, "there is no libpmix.so.2 here"};
   PmixProcess self;
   const int status = pmix.init(&self, nullptr, 0);

@@ -1,12 +1,13 @@
 #include "rendezvous/secret_munge.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <memory>
+
+#include "base/loaded_library.h"
 
 namespace colla::rendezvous {
 namespace {
@@ -30,25 +31,17 @@ struct LibMunge {
   bool loaded() const { return decode != nullptr; }
 };
 
-template <typename Function>
-bool load(void* library, const char* name, Function*& function) {
-  function = reinterpret_cast<Function*>(dlsym(library, name));
-  return function != nullptr;
-}
-
-// Never unloaded.
 const LibMunge& libMunge() {
   static const LibMunge kLibrary = [] {
     LibMunge munge;
-    void* const library = dlopen("libmunge.so.2", RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) return munge;
-    const bool all = load(library, "munge_ctx_create", munge.create) &&
-                     load(library, "munge_ctx_destroy", munge.destroy) &&
-                     load(library, "munge_ctx_set", munge.set) &&
-                     load(library, "munge_ctx_strerror", munge.contextError) &&
-                     load(library, "munge_strerror", munge.error) &&
-                     load(library, "munge_encode", munge.encode) &&
-                     load(library, "munge_decode", munge.decode);
+    const LoadedLibrary library("libmunge.so.2");
+    const bool all = library.find("munge_ctx_create", munge.create) &&
+                     library.find("munge_ctx_destroy", munge.destroy) &&
+                     library.find("munge_ctx_set", munge.set) &&
+                     library.find("munge_ctx_strerror", munge.contextError) &&
+                     library.find("munge_strerror", munge.error) &&
+                     library.find("munge_encode", munge.encode) &&
+                     library.find("munge_decode", munge.decode);
     return all ? munge : LibMunge();
   }();
   return kLibrary;

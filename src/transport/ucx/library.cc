@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/loaded_library.h"
 #include "base/log.h"
 
 namespace colla::transport::ucx {
@@ -59,21 +60,6 @@ class LoadingEnvironment {
   Setting settings_[2] = {{"UCX_HANDLE_ERRORS", "none"}, {"UCX_MEM_EVENTS", "n"}};
 };
 
-class Symbols {
- public:
-  // Never closed: UCX has a thread of its own.
-  explicit Symbols(const char* file) : handle_(dlopen(file, RTLD_NOW | RTLD_LOCAL)) {}
-  bool loaded() const { return handle_ != nullptr; }
-  template <typename Function>
-  bool find(Function& function, const char* name) const {
-    function = reinterpret_cast<Function>(dlsym(handle_, name));
-    return function != nullptr;
-  }
-
- private:
-  void* const handle_;
-};
-
 Status notThere(std::string_view why) {
   return {
       StatusCode::kInvalidArgument,
@@ -84,40 +70,40 @@ Status notThere(std::string_view why) {
 
 Result<Library> loadNow() {
   const LoadingEnvironment environment;
-  const Symbols ucp("libucp.so.0");
+  const LoadedLibrary ucp("libucp.so.0");
   if (!ucp.loaded()) return notThere(dlerror());
-  const Symbols ucs("libucs.so.0");  // libucp has loaded it already.
+  const LoadedLibrary ucs("libucs.so.0");  // libucp has loaded it already.
   if (!ucs.loaded()) return notThere(dlerror());
 
   Library library{};
   const bool complete =
-      ucp.find(library.configRead, "ucp_config_read") &&
-      ucp.find(library.configModify, "ucp_config_modify") &&
-      ucp.find(library.configRelease, "ucp_config_release") &&
-      ucp.find(library.initVersion, "ucp_init_version") &&
-      ucp.find(library.cleanup, "ucp_cleanup") &&
-      ucp.find(library.workerCreate, "ucp_worker_create") &&
-      ucp.find(library.workerDestroy, "ucp_worker_destroy") &&
-      ucp.find(library.workerGetAddress, "ucp_worker_get_address") &&
-      ucp.find(library.workerReleaseAddress, "ucp_worker_release_address") &&
-      ucp.find(library.workerGetEfd, "ucp_worker_get_efd") &&
-      ucp.find(library.workerArm, "ucp_worker_arm") &&
-      ucp.find(library.workerProgress, "ucp_worker_progress") &&
-      ucp.find(library.workerFlushNbx, "ucp_worker_flush_nbx") &&
-      ucp.find(library.workerSetAmRecvHandler, "ucp_worker_set_am_recv_handler") &&
-      ucp.find(library.epCreate, "ucp_ep_create") &&
-      ucp.find(library.epCloseNbx, "ucp_ep_close_nbx") &&
-      ucp.find(library.amSendNbx, "ucp_am_send_nbx") &&
-      ucp.find(library.amRecvDataNbx, "ucp_am_recv_data_nbx") &&
-      ucp.find(library.amDataRelease, "ucp_am_data_release") &&
-      ucp.find(library.requestCheckStatus, "ucp_request_check_status") &&
-      ucp.find(library.requestFree, "ucp_request_free") &&
-      ucs.find(library.statusString, "ucs_status_string");
+      ucp.find("ucp_config_read", library.configRead) &&
+      ucp.find("ucp_config_modify", library.configModify) &&
+      ucp.find("ucp_config_release", library.configRelease) &&
+      ucp.find("ucp_init_version", library.initVersion) &&
+      ucp.find("ucp_cleanup", library.cleanup) &&
+      ucp.find("ucp_worker_create", library.workerCreate) &&
+      ucp.find("ucp_worker_destroy", library.workerDestroy) &&
+      ucp.find("ucp_worker_get_address", library.workerGetAddress) &&
+      ucp.find("ucp_worker_release_address", library.workerReleaseAddress) &&
+      ucp.find("ucp_worker_get_efd", library.workerGetEfd) &&
+      ucp.find("ucp_worker_arm", library.workerArm) &&
+      ucp.find("ucp_worker_progress", library.workerProgress) &&
+      ucp.find("ucp_worker_flush_nbx", library.workerFlushNbx) &&
+      ucp.find("ucp_worker_set_am_recv_handler", library.workerSetAmRecvHandler) &&
+      ucp.find("ucp_ep_create", library.epCreate) &&
+      ucp.find("ucp_ep_close_nbx", library.epCloseNbx) &&
+      ucp.find("ucp_am_send_nbx", library.amSendNbx) &&
+      ucp.find("ucp_am_recv_data_nbx", library.amRecvDataNbx) &&
+      ucp.find("ucp_am_data_release", library.amDataRelease) &&
+      ucp.find("ucp_request_check_status", library.requestCheckStatus) &&
+      ucp.find("ucp_request_free", library.requestFree) &&
+      ucs.find("ucs_status_string", library.statusString);
   if (!complete) return notThere("this one is older");
   decltype(&ucs_log_push_handler) pushHandler = nullptr;
   const bool logs =
       std::getenv("UCX_LOG_LEVEL") != nullptr || std::getenv("UCX_LOG_FILE") != nullptr;
-  if (!logs && ucs.find(pushHandler, "ucs_log_push_handler")) pushHandler(takeLine);
+  if (!logs && ucs.find("ucs_log_push_handler", pushHandler)) pushHandler(takeLine);
   return library;
 }
 
