@@ -21,7 +21,7 @@ NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?
                    re.DOTALL)
 PREPROCESSOR = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 TYPE = re.compile(r"^(?:struct|class|union|enum(?: class| struct)?)\b(?: \w+\([^)]*\))* (\w+)")
-BARE = re.compile(r"^(?!.*\bstatic\b).*\bstd::(?:\w+_)?mutex\s+\w+", re.MULTILINE)
+BARE = re.compile(r"^.*\bstd::(?:\w+_)?mutex\s+\w+", re.MULTILINE)
 MUTEX = re.compile(r"^[ \t]*(?:mutable )?Mutex (\w+);", re.MULTILINE)
 
 
@@ -145,7 +145,8 @@ def collisions(root):
 
 def bare_mutexes(root):
     found = []
-    for file in sorted([*root.glob("src/**/*.h"), *root.glob("src/**/*.cc")]):
+    for file in sorted(file for folder in ("bench", "src") for kind in ("h", "cc")
+                       for file in root.glob(f"{folder}/**/*.{kind}")):
         text = re.sub(r"//.*", "", file.read_text())
         where = file.relative_to(root)
         if file.name == "thread_annotations.h":

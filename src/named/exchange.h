@@ -157,7 +157,8 @@ class NamedExchange {
   bool closing_ COLLA_GUARDED_BY(mutex_) = false;
   Status ended_ COLLA_GUARDED_BY(mutex_);
 
-  Mutex calls_;  // One call() at a time.
+  // Guards the announcement kOwnSet, which is under way once at most: held through a whole call().
+  Mutex calls_;
 
   // The thread's own.
   std::map<int, std::unique_ptr<Group>> groups_;     // By set; those that this rank is in.

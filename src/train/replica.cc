@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <utility>
 
+#include "base/thread_annotations.h"
 #include "colla/error.h"
 #include "colla/random.h"
 #include "train/slice_random.h"
@@ -57,17 +57,21 @@ bool allFinite(const torch::Tensor& tensor) {
          torch::isfinite(tensor.is_sparse() ? tensor._values() : tensor).all().item<bool>();
 }
 
+// libtorch's generator is the process's: replicas in threads make their models one after another.
+Mutex generatorMutex;
+
+std::unique_ptr<Model> makeSeeded(const MakeModel& make, std::uint64_t seed)
+    COLLA_EXCLUDES(generatorMutex) {
+  const MutexLock lock(generatorMutex);
+  torch::manual_seed(seed);
+  return callUser([] { return "the task's model"; }, make);
+}
+
 }  // namespace
 
 Replica::Replica(const MakeModel& make, const ReplicaOptions& options) : options_(options) {
   at::set_num_threads(options.threads);
-  {
-    // Replicas in threads make their models one after another: the generator is the process's.
-    static std::mutex mutex;
-    const std::lock_guard lock(mutex);
-    torch::manual_seed(options.seed);
-    model_ = callUser([] { return "the task's model"; }, make);
-  }
+  model_ = makeSeeded(make, options.seed);
   if (model_ == nullptr) {
     throw Error(StatusCode::kInvalidArgument,
                 "the task's model gave a null pointer: return a colla::Model, such as "

@@ -61,6 +61,7 @@ std::uint64_t Lanes::send(std::span<const std::byte> body) {
                                   sizeof(sent.header), body.data(), body.size(), &param);
   if (request == nullptr || UCS_PTR_IS_ERR(request))
     onSent(nullptr, UCS_PTR_STATUS(request), &sent);
+  worker_.assumeLocked();
   worker_.started();
   return number;
 }
@@ -88,6 +89,7 @@ void Lanes::refuse(std::uint64_t number) {
   Received& body = received_[number];
   if (body.descriptor != nullptr) {
     worker_.library().amDataRelease(worker_.get(), body.descriptor);
+    worker_.assumeLocked();
     worker_.started();
     received_.erase(number);
     return;
@@ -116,6 +118,7 @@ bool Lanes::onBody(const Header& header, void* descriptor, std::size_t size) {
   body.descriptor = descriptor;
   body.size = size;
   body.lane = header.lane;
+  worker_.assumeLocked();
   if (body.wanted) worker_.needsSettling(own_);
   return true;
 }
@@ -153,6 +156,7 @@ void Lanes::fetch(Received& body) {
   if (request == nullptr || UCS_PTR_IS_ERR(request)) {
     onReceived(nullptr, UCS_PTR_STATUS(request), body.into.size(), &body);
   }
+  worker_.assumeLocked();
   worker_.started();
 }
 
@@ -216,6 +220,7 @@ void Lanes::closeLane(Direction direction, std::uint32_t number) {
              return direction == Direction::kOut || body.lane != number || !body.begun || body.done;
            });
   };
+  worker_.assumeLocked();
   COLLA_CHECK(worker_.progressUntil(over, kWithdrawLimit));
 }
 
@@ -242,6 +247,7 @@ void Lanes::onLaneClosed(const Header& header) {
   // What it sends by is what this side receives by.
   const auto direction = header.first == 1 ? Direction::kIn : Direction::kOut;
   closing_.emplace_back(direction, header.lane);
+  worker_.assumeLocked();
   worker_.needsSettling(own_);
 }
 

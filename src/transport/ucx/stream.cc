@@ -118,6 +118,7 @@ void UcxStream::send(const Header& header, std::span<const std::byte> bytes) {
   if (request == nullptr || UCS_PTR_IS_ERR(request)) {
     onSent(nullptr, UCS_PTR_STATUS(request), &packet);
   }
+  worker_->assumeLocked();
   worker_->started();
 }
 
@@ -135,6 +136,7 @@ void UcxStream::onSent(void* request, ucs_status_t, void* user) {
 }
 
 void UcxStream::onPacket(const Header& header, std::span<const std::byte> bytes) {
+  worker_->assumeLocked();
   switch (header.kind) {
     case PacketKind::kProof:
       if (proof_.empty() && bytes.size() <= kMostProof) proof_.assign(bytes.begin(), bytes.end());
@@ -177,6 +179,7 @@ void UcxStream::onData(std::uint64_t offset, std::span<const std::byte> bytes) {
     inbox_.push_back(std::move(next->second));
     tooEarly_.erase(next);
   }
+  worker_->assumeLocked();
   if (wantedByPeer_ > 0 && received_ >= wantedByPeer_) worker_->needsSettling(number_);
 }
 
@@ -185,6 +188,7 @@ bool UcxStream::onBody(const Header& header, void* descriptor, std::size_t size)
 }
 
 void UcxStream::settle() {
+  worker_->assumeLocked();
   if (wantedByPeer_ > 0 && received_ >= wantedByPeer_) {
     wantedByPeer_ = 0;
     sendCredit();

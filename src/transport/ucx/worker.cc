@@ -198,6 +198,7 @@ void Endpoint::close() {
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
   void* const request = library.epCloseNbx(std::exchange(endpoint_, nullptr), &param);
   if (request == nullptr || UCS_PTR_IS_ERR(request)) return;
+  worker_.assumeLocked();
   (void)worker_.progressUntil([&] { return library.requestCheckStatus(request) != UCS_INPROGRESS; },
                               kCloseLimit);
   library.requestFree(request);

@@ -67,6 +67,8 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   Mutex& mutex() COLLA_THREAD_ATTRIBUTE(lock_returned(mutex_)) { return mutex_; }
+  // For what runs under the mutex but can't say so to clang: UCX's callbacks, and Bodies.
+  void assumeLocked() const COLLA_THREAD_ATTRIBUTE(assert_capability(mutex_)) {}
   const Library& library() const { return *library_; }
   ucp_worker_h get() const { return worker_; }
   // How others reach this worker.
@@ -74,7 +76,7 @@ class Worker {
 
   std::uint64_t add(Link& link) COLLA_REQUIRES(mutex_);
   void remove(std::uint64_t number) COLLA_REQUIRES(mutex_) { links_.erase(number); }
-  void needsSettling(std::uint64_t number) { unsettled_.push_back(number); }
+  void needsSettling(std::uint64_t number) COLLA_REQUIRES(mutex_) { unsettled_.push_back(number); }
 
   // What was started on the worker may still be on its way to the network.
   bool inFlight() COLLA_REQUIRES(mutex_);
@@ -82,14 +84,15 @@ class Worker {
   // Moves what can move; whether anything did.
   bool progress() COLLA_REQUIRES(mutex_);
   // Until `done` or the limit; whether done.
-  bool progressUntil(const std::function<bool()>& done, std::chrono::nanoseconds limit);
+  bool progressUntil(const std::function<bool()>& done, std::chrono::nanoseconds limit)
+      COLLA_REQUIRES(mutex_);
   // fd() is readable from now on once there is something to do; false: there is already.
   bool arm();
   int fd() const { return fd_; }
   // Between arm() and the end of the sleep: then what another thread starts, or finds, wakes the
   // sleeper.
-  void setAsleep(bool asleep) { asleep_ = asleep; }
-  void started() {
+  void setAsleep(bool asleep) COLLA_REQUIRES(mutex_) { asleep_ = asleep; }
+  void started() COLLA_REQUIRES(mutex_) {
     flushed_ = false;
     wakeSleeper();
   }
@@ -100,7 +103,7 @@ class Worker {
   Worker(const Library& library, std::function<void()> wake)
       : library_(&library), wake_(std::move(wake)) {}
   Status start(const std::string& devices);
-  void wakeSleeper() const {
+  void wakeSleeper() const COLLA_REQUIRES(mutex_) {
     if (asleep_) wake_();
   }
   // In progress(), which holds the mutex.
@@ -114,13 +117,13 @@ class Worker {
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   int fd_ = -1;
-  bool asleep_ = false;
-  void* flush_ = nullptr;  // Under way.
-  bool flushed_ = true;    // Nothing was started since it was begun.
+  bool asleep_ COLLA_GUARDED_BY(mutex_) = false;
+  void* flush_ COLLA_GUARDED_BY(mutex_) = nullptr;  // Under way.
+  bool flushed_ COLLA_GUARDED_BY(mutex_) = true;    // Nothing was started since it was begun.
   std::vector<std::byte> address_;
   std::map<std::uint64_t, Link*> links_ COLLA_GUARDED_BY(mutex_);
-  std::vector<std::uint64_t> unsettled_;
-  std::vector<std::uint64_t> settling_;
+  std::vector<std::uint64_t> unsettled_ COLLA_GUARDED_BY(mutex_);
+  std::vector<std::uint64_t> settling_ COLLA_GUARDED_BY(mutex_);
 };
 
 // One end of a connection with a peer's worker. The n-th that two workers make to each other are
