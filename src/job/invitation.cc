@@ -13,6 +13,7 @@
 #include "rendezvous/secret.h"
 #include "rendezvous/secret_munge.h"
 #include "transport/net/address.h"
+#include "transport/transports.h"
 
 namespace colla::job {
 namespace {
@@ -92,7 +93,8 @@ Result<MeetingPlan> planFor(const Config& config, const Guest& guest, Hosts host
       std::string secret,
       rendezvous::loadSecret(known.empty() ? nullptr : known.c_str(), config.text("secret_file")));
   // The user trusts the network, and so what carries the invitation.
-  if (secret.empty() && config.text("transport") == "tcp-plain") {
+  const transport::TransportRow* const chosen = transport::findTransport(config.text("transport"));
+  if (secret.empty() && chosen != nullptr && chosen->trustsNetwork()) {
     secret = rendezvous::makeSecret();
     plan.secretHex = rendezvous::secretToHex(secret);
   }
@@ -110,10 +112,10 @@ Result<MeetingPlan> planFor(const Config& config, const Guest& guest, Hosts host
   }
   if (secret.empty()) {
     return {StatusCode::kInvalidArgument,
-            fmt::format("{} spans {} hosts ({}), and {}: {}, or say with COLLA_TRANSPORT=tcp-plain "
-                        "that the network between them is trusted",
+            fmt::format("{} spans {} hosts ({}), and {}: {}, or say with COLLA_TRANSPORT={} that "
+                        "the network between them is trusted",
                         guest.group, hosts.names.size(), fmt::join(hosts.names, ", "), guest.lacks,
-                        kSecretHint)};
+                        kSecretHint, transport::trustingTransports())};
   }
   COLLA_TRY_ASSIGN(const std::string address,
                    ownAddress(config, guest.towards.empty() ? hosts.names[1] : guest.towards));

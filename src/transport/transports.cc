@@ -1,6 +1,7 @@
 #include "transport/transports.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -75,6 +76,7 @@ constexpr std::array kTransports = {
                  .sharedMemory = false,
                  .usable = ucx::usable,
                  .preferred = ucx::preferred,
+                 .preferredWith = "RDMA",
                  .listen = ucx::listen,
                  .connect = ucx::connect},
 };
@@ -112,10 +114,23 @@ std::string transportChoices() {
   return choices;
 }
 
+std::string trustingTransports() {
+  std::vector<std::string_view> names;
+  for (const TransportRow& row : kTransports) {
+    if (row.trustsNetwork()) names.push_back(row.name);
+  }
+  return fmt::format("{}", fmt::join(names, " or "));
+}
+
 std::string transportHelp() {
-  std::string help =
-      fmt::format("auto ({} inside a host; between hosts ucx where all have RDMA, otherwise {})",
-                  automaticTransport(Reach::kHost).name, automaticTransport(Reach::kHosts).name);
+  std::string between;
+  for (const TransportRow& row : kTransports) {
+    if (row.preferred == nullptr) continue;
+    between += fmt::format("{} where all have {}, otherwise ", row.name, row.preferredWith);
+  }
+  std::string help = fmt::format("auto ({} inside a host; between hosts {}{})",
+                                 automaticTransport(Reach::kHost).name, between,
+                                 automaticTransport(Reach::kHosts).name);
   for (const TransportRow& row : kTransports) {
     if (row.betweenProcesses()) help += fmt::format(", {} ({})", row.name, row.help);
   }

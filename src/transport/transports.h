@@ -36,6 +36,7 @@ struct TransportRow {
   // "auto" takes it instead of the first one of its reach where all hosts have what it is for, and
   // connects it with that one's listener; null: never.
   bool (*preferred)();
+  std::string_view preferredWith = {};  // What such hosts have, for --help.
 
   // A process listens first, so that it can tell the others its address, and connects once it
   // knows theirs. Only transports that reach hosts read `address` ("10.0.0.1:0" picks a port).
@@ -45,6 +46,8 @@ struct TransportRow {
   Result<std::unique_ptr<Transport>> (*connect)(const Options& options,
                                                 std::unique_ptr<net::Listener> listener);
 
+  // To choose it is to say that the network between hosts is trusted as it is.
+  bool trustsNetwork() const { return reach == Reach::kHosts && !encrypted; }
   // A job of processes can use it.
   bool betweenProcesses() const { return reach != Reach::kThreads; }
 };
@@ -59,6 +62,9 @@ const TransportRow* findTransport(std::string_view name);
 const TransportRow& automaticTransport(Reach reach);
 // Those between hosts that this machine prefers to that one, best first.
 std::vector<const TransportRow*> preferredTransports();
+
+// The names of those that trust the network, as a sentence has them: "tcp-plain or ucx".
+std::string trustingTransports();
 
 // What the setting `transport` takes: "auto" and the names of those between processes.
 std::string transportChoices();
