@@ -37,8 +37,7 @@ namespace colla {
 struct DistributedOptions {
   double clipNorm = 0;  // Limit of the averaged gradients' global norm; 0: none.
   Strategy strategy = Strategy::kAllreduce;
-  ServerOptions servers = {};
-  LocalSgdOptions localSgd = {};
+  StrategyOptions strategyOptions = {};
   // Names of parameters whose gradients are sparse: tables, for strategies with servers.
   std::vector<std::string> rowSparse = {};
   // Parameters that are trained differently; those of a frozen group need no gradients from then
@@ -60,12 +59,15 @@ class DistributedOptimizer {
   // Returns with the next parameters in place, made with `factor` times the learning rate. Where
   // this worker updates them itself, the averaged gradients are then in their .grad.
   void step(double factor = 1);
+  // Counts the samples that this worker has computed gradients of, for colla_samples_total: only
+  // the program knows them.
+  void countSamples(std::int64_t samples);
   // local-sgd: averages now, on every worker; before an evaluation, a save, and at the end.
   void average();
   // As torch::optim has it; not needed for step().
   void zeroGrad();
   // Rank 0's state replaces that of every rank, as after it has loaded a checkpoint. Servers have
-  // but one: then nothing happens.
+  // but one: then nothing happens. local-sgd: not between step() and the next average.
   void broadcastState();
 
  private:

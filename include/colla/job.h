@@ -93,6 +93,8 @@ class Job {
   // After kInvalidArgument and kMismatch, which all processes get alike, the present epoch goes on.
   // After any other error this job has no further epochs.
   Status replaceEpoch(const std::optional<EpochPlan>& plan, std::chrono::milliseconds timeout = {});
+  // kInvalidArgument for a plan that replaceEpoch() would refuse, whatever the others have.
+  Status checkEpoch(const EpochPlan& plan) const;
   // epoch().world(): all workers of the epoch. Only for those.
   Group& world();
 

@@ -33,6 +33,7 @@
 #include "colla/schedule.h"
 #include "colla/status.h"
 #include "colla/strategy.h"
+#include "colla/strategy_options.h"
 
 namespace colla {
 
@@ -45,25 +46,6 @@ struct TorchOptimizer {
 };
 // Servers run Colla's own alone: OptimizerOptions.
 using Optimizer = std::variant<OptimizerOptions, TorchOptimizer, OwnOptimizerMaker>;
-
-// For the strategies with servers.
-struct ServerOptions {
-  static constexpr int kAutoBackup = -1;
-  int count = 0;                // 0: as many as a launcher has started; without one, 1.
-  int backup = 0;               // ps-sync: workers that a step need not wait for; or kAutoBackup.
-  bool requeueDropped = false;  // The samples of gradients that were dropped are trained later.
-  std::optional<std::int64_t> maxStaleness;  // ps-async: older gradients are refused.
-  std::int64_t staleness = 0;                // ps-ssp: steps that a worker may be ahead.
-  int partitions = 0;                        // Of each table; 0: one per server.
-};
-
-// For local-sgd.
-struct LocalSgdOptions {
-  std::int64_t every = 8;    // Steps that a worker makes by itself between two averages.
-  double outerRate = 1;      // Of the outer optimizer, SGD on the difference that a round made;
-  double outerMomentum = 0;  // with Nesterov momentum it is DiLoCo. 1 and 0: the plain average.
-  friend bool operator==(const LocalSgdOptions&, const LocalSgdOptions&) = default;
-};
 
 // Ends a run that gets no better on the test part.
 struct EarlyStop {
@@ -112,8 +94,7 @@ struct TrainOptions {
   std::int64_t epochs = 1;
   std::optional<std::int64_t> steps;  // Instead of epochs: updates in all.
   bool shuffle = true;
-  ServerOptions servers;
-  LocalSgdOptions localSgd;
+  StrategyOptions strategyOptions;
   bool sparseAsDense = false;  // Gradients of rows are treated as whole ones.
 
   std::optional<Schedule> schedule;    // Nothing: the task's.

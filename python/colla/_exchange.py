@@ -81,6 +81,11 @@ class Exchange:
         """Whether an operation has ended, so that ``synchronize()`` would return at once."""
         return self.core.poll(handle)
 
+    def end_of(self, handle: int) -> float | None:
+        """Waits for an operation, which ``synchronize()`` must still be called for: when it ended, by
+        ``time.monotonic()``. None for a handle that was waited for before."""
+        return self.core.end_of(handle) if handle in self._finishes else None
+
     def synchronize(self, handle: int) -> Any:
         """Waits for an operation and returns what `finish` makes of it. HorovodInternalError when it failed;
         None for a handle that was waited for before."""

@@ -125,10 +125,13 @@ int train(const StrategyTraits& strategy, const Choice& choice, const launch::Sc
 
 int demoCommand(const Arguments& arguments) {
   CLI::App app(
-      "Trains one model with every strategy but hybrid, which is for tables, proves that the "
-      "weights\n"
-      "are equal in every bit where that is promised, and shows speed and accuracy in a table:\n"
-      "colla demo [flags]",
+      fmt::format(
+          "Trains one model with every strategy but {}, which is for tables, proves that the "
+          "weights\n"
+          "are equal in every bit where that is promised, and shows speed and accuracy in a "
+          "table:\n"
+          "colla demo [flags]",
+          strategyNames([](const StrategyTraits& traits) { return traits.tables; })),
       kDemo);
   app.footer(
       "Exit code: 0 if all bits are equal, 1 if not. Nothing is left behind.\n\n"

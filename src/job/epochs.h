@@ -36,7 +36,8 @@ class Epochs {
   // Where memory of one epoch waits for the next one.
   const std::shared_ptr<collective::MemoryShelf>& shelf() const { return options_.group.shelf; }
 
-  // As Job::replaceEpoch() says.
+  // As Job says of these two.
+  Status check(const EpochPlan& plan) const;
   Status replace(const std::optional<EpochPlan>& plan, std::chrono::milliseconds timeout);
 
  private:
@@ -44,7 +45,6 @@ class Epochs {
 
   GroupCore::Options groupOptions(std::uint32_t id, std::vector<int> members) const;
   Status meetAll(std::chrono::milliseconds timeout);
-  Status check(const EpochPlan& plan) const;
   Result<EpochPlan> agree(const std::optional<EpochPlan>& plan, std::chrono::milliseconds timeout);
   // Everything of the epoch but its groups, and then its host group.
   Result<std::unique_ptr<Epoch::State>> draft(const EpochPlan& plan, std::uint32_t number) const;

@@ -266,6 +266,7 @@ Epoch Job::epoch() const { return state_->epochs->current(); }
 Status Job::replaceEpoch(const std::optional<EpochPlan>& plan, std::chrono::milliseconds timeout) {
   return state_->epochs->replace(plan, timeout);
 }
+Status Job::checkEpoch(const EpochPlan& plan) const { return state_->epochs->check(plan); }
 Group& Job::world() { return state_->epochs->current().world(); }
 
 transport::Transport* Job::transport() { return state_->connection.everywhere(); }

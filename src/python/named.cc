@@ -135,15 +135,17 @@ class PythonExchange {
     return *ended;
   }
 
+  // Waits for an operation, which stays: when it has ended, as time.monotonic() has it.
+  double endOf(Operations::Handle handle) {
+    awaitEnd(handle);
+    const auto end = operations_.endOf(handle);
+    if (!end) raiseUnknown(handle);
+    return std::chrono::duration<double>(end->time_since_epoch()).count();
+  }
+
   // The results, and the numbers that came with them.
   std::pair<py::list, std::vector<std::int64_t>> wait(Operations::Handle handle) {
-    std::optional<bool> ended = false;
-    while (ended.has_value() && !*ended) {
-      // Now and then, for somebody may have pressed Ctrl-C.
-      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-      py::gil_scoped_release unlocked;
-      ended = operations_.wait(handle, 200ms);
-    }
+    awaitEnd(handle);
     const auto operation = operations_.remove(handle);
     if (operation == nullptr) raiseUnknown(handle);
     if (!operation->status.ok()) raiseOutcome(operation->status);
@@ -189,6 +191,16 @@ class PythonExchange {
   }
 
  private:
+  void awaitEnd(Operations::Handle handle) {
+    std::optional<bool> ended = false;
+    while (ended.has_value() && !*ended) {
+      // Now and then, for somebody may have pressed Ctrl-C.
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      py::gil_scoped_release unlocked;
+      ended = operations_.wait(handle, 200ms);
+    }
+  }
+
   std::shared_ptr<named::NamedExchange> open() {
     std::shared_ptr<named::NamedExchange> exchange;
     {
@@ -279,6 +291,7 @@ void bindNamed(py::module_& module) {
            py::arg("splits") = std::vector<std::int64_t>())
       .def("join", &PythonExchange::join)
       .def("poll", &PythonExchange::poll, py::arg("handle"))
+      .def("end_of", &PythonExchange::endOf, py::arg("handle"))
       .def("wait", &PythonExchange::wait, py::arg("handle"))
       .def("add_set", &PythonExchange::addSet, py::arg("ranks"))
       .def("remove_set", &PythonExchange::removeSet, py::arg("set"))

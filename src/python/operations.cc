@@ -14,7 +14,9 @@ void Operations::endPart(PendingOperation* operation, const Status& status,
   const MutexLock lock(mutex_);
   if (operation->status.ok()) operation->status = status;
   operation->numbers.assign(numbers.begin(), numbers.end());
-  if (--operation->pending == 0) ended_.notify_all();
+  if (--operation->pending > 0) return;
+  operation->end = std::chrono::steady_clock::now();
+  ended_.notify_all();
 }
 
 std::optional<bool> Operations::ended(Handle handle) {
@@ -22,6 +24,13 @@ std::optional<bool> Operations::ended(Handle handle) {
   const auto found = operations_.find(handle);
   if (found == operations_.end()) return std::nullopt;
   return found->second->pending == 0;
+}
+
+std::optional<TimePoint> Operations::endOf(Handle handle) {
+  const MutexLock lock(mutex_);
+  const auto found = operations_.find(handle);
+  if (found == operations_.end() || found->second->pending > 0) return std::nullopt;
+  return found->second->end;
 }
 
 bool Operations::isPending(Handle handle) const {

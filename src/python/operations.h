@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/thread_annotations.h"
 #include "colla/array.h"
 #include "colla/status.h"
@@ -34,6 +35,7 @@ struct PendingOperation {
   std::vector<Array> made;
   std::vector<std::int64_t> numbers;  // Rows from each member of an alltoall; who joined last.
   std::size_t pending = 0;            // Parts that have not ended.
+  TimePoint end;                      // Of the last of them.
   Status status;                      // The first failure.
 };
 
@@ -51,6 +53,8 @@ class Operations {
   // Waits for an operation's end for at most `patience`; as ended().
   std::optional<bool> wait(Handle handle, std::chrono::milliseconds patience)
       COLLA_EXCLUDES(mutex_);
+  // When it has ended; nothing if it has not, or there is none.
+  std::optional<TimePoint> endOf(Handle handle) COLLA_EXCLUDES(mutex_);
   // Takes it out; null when there is none.
   std::unique_ptr<PendingOperation> remove(Handle handle) COLLA_EXCLUDES(mutex_);
 

@@ -9,7 +9,9 @@ namespace colla::python_torch {
 void bindC10d(pybind11::module_& module);
 // A worker's end of the parameter servers: ServerChoice, Servers.
 void bindServers(pybind11::module_& module);
-// Local SGD: ParameterAverage.
+// Local SGD: LocalSgd, ParameterAverage.
 void bindAverage(pybind11::module_& module);
+// What optimizers count: TrainMetrics. Comes before the others, which take it.
+void bindMetrics(pybind11::module_& module);
 
 }  // namespace colla::python_torch

@@ -9,6 +9,7 @@ PYBIND11_MODULE(_torch, module) {
   // Types of torch are handed over as they are in memory: a different version has different ones.
   module.attr("torch_version") = TORCH_VERSION;
   colla::python_torch::bindC10d(module);
+  colla::python_torch::bindMetrics(module);
   colla::python_torch::bindServers(module);
   colla::python_torch::bindAverage(module);
 }

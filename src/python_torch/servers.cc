@@ -9,6 +9,7 @@
 #include "optim/update_rule.h"
 #include "python_torch/bind.h"
 #include "python_torch/job_of.h"
+#include "python_torch/workers_of.h"
 #include "train/exchange/server_link.h"
 #include "train/run_plan.h"
 #include "train/torch_state.h"
@@ -33,9 +34,10 @@ struct Choice {
 Result<ps::PolicyOptions> policyOf(const Choice& choice, int workers) {
   const auto strategy = parseStrategy(choice.strategy);
   if (!strategy.ok() || !hasServers(*strategy)) {
-    return {StatusCode::kInvalidArgument,
-            fmt::format("strategy \"{}\" has no servers: ps-sync, ps-async, ps-ssp and hybrid do",
-                        choice.strategy)};
+    return {
+        StatusCode::kInvalidArgument,
+        fmt::format("strategy \"{}\" has no servers: use {}", choice.strategy,
+                    strategyNames([](const StrategyTraits& traits) { return traits.servers; }))};
   }
   ServerOptions servers;
   servers.backup = choice.backup;
@@ -70,8 +72,8 @@ class PythonServers {
   // that of an optimizer that goes on, all of it, sorted by name, or empty; rank 0's counts.
   PythonServers(const py::object& job, const std::vector<std::string>& names,
                 const Tensors& parameters, const Tensors& tables, const Choice& choice,
-                const train::NamedTensors& state)
-      : shared_(jobOf(job)), job_(*shared_), parameters_(parameters) {
+                const train::NamedTensors& state, std::shared_ptr<train::TrainMetrics> metrics)
+      : shared_(jobOf(job)), job_(*shared_), metrics_(std::move(metrics)), parameters_(parameters) {
     if (job_.servers() == 0) {
       raise({StatusCode::kInvalidArgument,
              fmt::format("strategy \"{}\" needs parameter servers: start the job with colla run "
@@ -85,11 +87,10 @@ class PythonServers {
     const train::ServerPlan plan{.optimizer = valueOrRaise(parseOptimizer(choice.optimizer)),
                                  .policy = valueOrRaise(policyOf(choice, job_.size())),
                                  .partitions = choice.partitions,
-                                 .hooks = false};
-    const SliceMap map = valueOrRaise(SliceMap::even(job_.size(), job_.size()));
+                                 .hooks = false,
+                                 .metrics = metrics_.get()};
     runUnlocked([&] {
-      servers_ = std::make_unique<train::ServerLink>(train::Workers{job_, job_.world(), map},
-                                                     std::move(tensors), plan);
+      servers_ = std::make_unique<train::ServerLink>(workersOf(job_), std::move(tensors), plan);
       servers_->start(0, train::viewsOf(state));
       servers_->beginSlice(job_.rank());
     });
@@ -103,6 +104,8 @@ class PythonServers {
     runUnlocked([&] { servers_->give(number, gradient); });
   }
 
+  // For those who wait for something else before they call step().
+  void backwardEnded() { servers_->backwardEnded(); }
   // Ends the step; the next parameters are in place. Whether the servers took the gradients.
   bool step(double factor) {
     bool taken = false;
@@ -148,6 +151,7 @@ class PythonServers {
  private:
   std::shared_ptr<Job> shared_;  // Outlives the servers.
   Job& job_;
+  const std::shared_ptr<train::TrainMetrics> metrics_;  // Outlives them, too.
   Tensors parameters_;
   std::unique_ptr<train::ServerLink> servers_;
 };
@@ -164,10 +168,12 @@ void bindServers(py::module_& module) {
       .def("slots", &slotsOf);
   py::class_<PythonServers>(module, "Servers")
       .def(py::init<const py::object&, const std::vector<std::string>&, const Tensors&,
-                    const Tensors&, const Choice&, const train::NamedTensors&>(),
+                    const Tensors&, const Choice&, const train::NamedTensors&,
+                    std::shared_ptr<train::TrainMetrics>>(),
            py::arg("job"), py::arg("names"), py::arg("parameters"), py::arg("tables"),
-           py::arg("choice"), py::arg("state"))
+           py::arg("choice"), py::arg("state"), py::arg("metrics"))
       .def("give", &PythonServers::give, py::arg("number"), py::arg("gradient"))
+      .def("backward_ended", &PythonServers::backwardEnded)
       .def("step", &PythonServers::step, py::arg("factor") = 1.0)
       .def("refresh", &PythonServers::refresh, py::arg("table"), py::arg("rows"))
       .def("refresh_all", &PythonServers::refreshAll)

@@ -19,6 +19,7 @@ constexpr std::array<std::string_view, 2> kAsyncOptions = {"max-staleness", "par
 constexpr std::array<std::string_view, 2> kSspOptions = {"staleness", "partitions"};
 constexpr std::array<std::string_view, 3> kHybridOptions = {"backup", "hybrid", "partitions"};
 constexpr std::array<std::string_view, 3> kLocalOptions = {"every", "outer-lr", "outer-momentum"};
+constexpr std::array<std::string_view, 1> kLocalState = {kOuterMomentum};
 
 constexpr std::array kStrategies = {
     StrategyTraits{.strategy = Strategy::kSingle,
@@ -28,7 +29,8 @@ constexpr std::array kStrategies = {
                    .servers = false,
                    .sameBits = true,
                    .inStep = true,
-                   .losesWorkers = false,
+                   .pacing = Pacing::kTogether,
+                   .whenLost = WhenLost::kEnds,
                    .tables = false,
                    .difference = {},
                    .options = {}},
@@ -39,7 +41,8 @@ constexpr std::array kStrategies = {
                    .servers = false,
                    .sameBits = true,
                    .inStep = true,
-                   .losesWorkers = false,
+                   .pacing = Pacing::kTogether,
+                   .whenLost = WhenLost::kEnds,
                    .tables = false,
                    .difference = {},
                    .options = {}},
@@ -50,7 +53,8 @@ constexpr std::array kStrategies = {
                    .servers = false,
                    .sameBits = true,
                    .inStep = true,
-                   .losesWorkers = false,
+                   .pacing = Pacing::kTogether,
+                   .whenLost = WhenLost::kEnds,
                    .tables = false,
                    .difference = {},
                    .options = {}},
@@ -62,7 +66,8 @@ constexpr std::array kStrategies = {
                    .servers = true,
                    .sameBits = true,
                    .inStep = true,
-                   .losesWorkers = true,
+                   .pacing = Pacing::kServersSync,
+                   .whenLost = WhenLost::kBackupSpare,
                    .tables = false,
                    .difference = {},
                    .options = kSyncOptions},
@@ -74,7 +79,8 @@ constexpr std::array kStrategies = {
                    .servers = true,
                    .sameBits = true,
                    .inStep = true,
-                   .losesWorkers = true,
+                   .pacing = Pacing::kServersSsp,
+                   .whenLost = WhenLost::kOthersGoOn,
                    .tables = false,
                    .difference = {},
                    .options = kSspOptions},
@@ -85,7 +91,8 @@ constexpr std::array kStrategies = {
                    .servers = true,
                    .sameBits = false,
                    .inStep = false,
-                   .losesWorkers = true,
+                   .pacing = Pacing::kServersAsync,
+                   .whenLost = WhenLost::kOthersGoOn,
                    .tables = false,
                    .difference = "it applies gradients as they come",
                    .options = kAsyncOptions},
@@ -96,7 +103,8 @@ constexpr std::array kStrategies = {
                    .servers = true,
                    .sameBits = true,
                    .inStep = true,
-                   .losesWorkers = false,
+                   .pacing = Pacing::kTogether,
+                   .whenLost = WhenLost::kEnds,
                    .tables = true,
                    .difference = {},
                    .options = kHybridOptions},
@@ -108,10 +116,12 @@ constexpr std::array kStrategies = {
                    .servers = false,
                    .sameBits = false,
                    .inStep = false,
-                   .losesWorkers = false,
+                   .pacing = Pacing::kRounds,
+                   .whenLost = WhenLost::kEnds,
                    .tables = false,
                    .difference = "it averages parameters, not gradients",
-                   .options = kLocalOptions},
+                   .options = kLocalOptions,
+                   .state = kLocalState},
 };
 
 bool takes(const StrategyTraits& traits, std::string_view option) {
@@ -149,11 +159,24 @@ Result<Strategy> parseStrategy(std::string_view text) {
 
 Status checkTakes(Strategy strategy, std::string_view option) {
   if (takes(traitsOf(strategy), option)) return {};
+  return invalid("--{} is for --strategy {}, not {}", option, strategiesTaking(option),
+                 toString(strategy));
+}
+
+std::string strategiesTaking(std::string_view option) {
   std::vector<std::string_view> names;
   for (const StrategyTraits& traits : kStrategies) {
     if (takes(traits, option)) names.push_back(traits.name);
   }
-  return invalid("--{} is for --strategy {}, not {}", option, sentence(names), toString(strategy));
+  return sentence(names);
+}
+
+bool isForeignState(Strategy strategy, std::string_view state) {
+  const std::string_view slot = state.substr(state.rfind('/') + 1);
+  const auto saves = [&](const StrategyTraits& traits) {
+    return std::ranges::find(traits.state, slot) != traits.state.end();
+  };
+  return !saves(traitsOf(strategy)) && std::ranges::any_of(kStrategies, saves);
 }
 
 std::string strategyNames(bool (*only)(const StrategyTraits&)) {

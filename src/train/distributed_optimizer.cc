@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+#include <utility>
+
 #include "base/log.h"
 #include "train/exchange/exchange.h"
 #include "train/exchange/tensor_views.h"
@@ -25,9 +28,10 @@ std::vector<train::Parameter> trainedOf(torch::nn::Module& module, const Optimiz
 
 train::ExchangeSetup setupOf(const std::vector<train::Parameter>& parameters,
                              const Optimizer& optimizer, const DistributedOptions& options,
-                             int workers) {
-  throwIfError(train::checkStrategy(options.strategy, options.servers, options.localSgd));
-  if (options.servers.partitions == train::kAutoPartitions) {
+                             const Job& job, train::TrainMetrics* metrics) {
+  const ServerOptions& servers = options.strategyOptions.servers;
+  throwIfError(checkOptions(options.strategy, options.strategyOptions));
+  if (servers.partitions == ServerOptions::kAutoPartitions) {
     throw Error(StatusCode::kUnsupported, "a DistributedOptimizer can't find partitions by trying");
   }
   train::ExchangeSetup setup;
@@ -36,11 +40,16 @@ train::ExchangeSetup setupOf(const std::vector<train::Parameter>& parameters,
   setup.optimizer = optimizer;
   setup.clipNorm = options.clipNorm;
   setup.oneSlicePerBackward = true;
-  setup.partitions = options.servers.partitions;
-  setup.local = options.localSgd;
-  if (hasServers(options.strategy)) {
-    setup.policy = valueOrThrow(train::policyOf(options.strategy, options.servers, workers));
+  setup.options = options.strategyOptions;
+  setup.metrics = metrics;
+  if (!hasServers(options.strategy)) return setup;
+  if (job.servers() == 0) {
+    throw Error(StatusCode::kInvalidArgument,
+                fmt::format("strategy {} needs parameter servers: start the job with colla run "
+                            "--ps 1",
+                            toString(options.strategy)));
   }
+  setup.policy = valueOrThrow(train::policyOf(options.strategy, servers, job.size()));
   return setup;
 }
 
@@ -53,14 +62,17 @@ struct DistributedOptimizer::State {
         servers(hasServers(options.strategy)),
         parameters(trainedOf(module, optimizer, options)),
         exchange(train::makeExchange(options.strategy, workers,
-                                     setupOf(parameters, optimizer, options, job.size()))) {
+                                     setupOf(parameters, optimizer, options, job, &metrics))),
+        stepBegan(std::chrono::steady_clock::now()) {
     exchange->start(0, std::nullopt);
   }
 
   const train::Workers workers;
   const bool servers;
   const std::vector<train::Parameter> parameters;
+  train::TrainMetrics metrics;
   const std::unique_ptr<train::Exchange> exchange;
+  TimePoint stepBegan;  // At the end of the one before.
 };
 
 DistributedOptimizer::DistributedOptimizer(Job& job, torch::nn::Module& module,
@@ -91,6 +103,12 @@ void DistributedOptimizer::step(double factor) {
                    .samples = slices().size(),
                    .batch = state_->workers.map.slices(),
                    .factor = factor});
+  const TimePoint now = std::chrono::steady_clock::now();
+  state_->metrics.stepEnded(0, now - std::exchange(state_->stepBegan, now));
+}
+
+void DistributedOptimizer::countSamples(std::int64_t samples) {
+  state_->metrics.countSamples(samples);
 }
 
 void DistributedOptimizer::average() { state_->exchange->settle(); }

@@ -7,8 +7,8 @@
 namespace colla::train {
 
 Feed::Feed(std::shared_ptr<const Dataset> dataset, const data::Order& order, SliceRange slices,
-           Pace pace, std::int64_t first, std::int64_t end)
-    : order_(order), slices_(slices), pace_(pace), batch_(first) {
+           Advance how, std::int64_t first, std::int64_t end)
+    : order_(order), slices_(slices), how_(how), batch_(first) {
   data::LoaderOptions options;
   options.slices = slices;
   options.firstStep = first;
@@ -25,13 +25,13 @@ std::int64_t Feed::ownSamples() const {
 }
 
 Batch Feed::next() {
-  if (pace_ != Pace::kNoLoss) return valueOrThrow(loader_->next());
+  if (how_ != Advance::kNoLoss) return valueOrThrow(loader_->next());
   if (used_ == kept_.size()) kept_.push_back(valueOrThrow(loader_->next()));
   return kept_[used_++];
 }
 
 void Feed::advance(std::int64_t step, bool dropped) {
-  if (pace_ == Pace::kSteps) {
+  if (how_ == Advance::kSteps) {
     // What others did meanwhile is theirs.
     for (++batch_; batch_ < step; ++batch_) {
       for (int slice = slices_.begin; slice < slices_.end; ++slice) valueOrThrow(loader_->next());
@@ -39,10 +39,10 @@ void Feed::advance(std::int64_t step, bool dropped) {
     return;
   }
   used_ = 0;
-  if (pace_ == Pace::kNoLoss && dropped) return;
+  if (how_ == Advance::kNoLoss && dropped) return;
   kept_.clear();
   ++batch_;
-  waits_ = pace_ == Pace::kNoLoss && position().batch == 0;
+  waits_ = how_ == Advance::kNoLoss && position().batch == 0;
 }
 
 }  // namespace colla::train

@@ -16,7 +16,7 @@ namespace colla::train {
 
 class Feed {
  public:
-  enum class Pace {
+  enum class Advance {
     kSteps,   // Batch t belongs to step t: a worker that was left behind skips batches.
     kOwn,     // Each worker takes its batches one after another, at its own pace.
     kNoLoss,  // The same, and a batch whose gradients were dropped comes again; no batch of an
@@ -25,7 +25,7 @@ class Feed {
 
   // From batch `first` on, to `end`.
   Feed(std::shared_ptr<const Dataset> dataset, const data::Order& order, SliceRange slices,
-       Pace pace, std::int64_t first, std::int64_t end);
+       Advance how, std::int64_t first, std::int64_t end);
 
   // The number of the batch that is next, in all epochs.
   std::int64_t batch() const { return batch_; }
@@ -47,7 +47,7 @@ class Feed {
  private:
   const data::Order order_;
   const SliceRange slices_;
-  const Pace pace_;
+  const Advance how_;
   std::unique_ptr<data::Loader> loader_;
   std::int64_t batch_;
   std::vector<Batch> kept_;  // kNoLoss: those of the present batch,

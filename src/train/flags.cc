@@ -32,6 +32,11 @@ std::string strategyHelp() {
   return text + "; by default single for one worker, allreduce for more";
 }
 
+// The help of a flag that only some strategies take: which ones, then `text`.
+std::string helpFor(std::string_view option, std::string_view text) {
+  return fmt::format("{}: {}", strategiesTaking(option), text);
+}
+
 }  // namespace
 
 Flags::Flags(CLI::App& app) {
@@ -74,18 +79,20 @@ void Flags::addServers(CLI::App& app) {
   constexpr char kServers[] = "Parameter servers";
   app.add_option("--ps", servers_, "how many (1)")->group(kServers);
   app.add_option("--backup", backup_,
-                 "ps-sync: of N workers the first N - B make a step, what comes later is dropped; "
-                 "auto: only stragglers are left behind")
+                 helpFor("backup",
+                         "of N workers the first N - B make a step, what comes later is dropped; "
+                         "auto: only stragglers are left behind"))
       ->option_text("B|auto")
       ->group(kServers);
-  app.add_flag("--requeue-dropped", options_.servers.requeueDropped,
-               "ps-sync: samples whose gradients were dropped are trained again in the same epoch")
+  app.add_flag("--requeue-dropped", options_.strategyOptions.servers.requeueDropped,
+               helpFor("requeue-dropped",
+                       "samples whose gradients were dropped are trained again in the same epoch"))
       ->group(kServers);
-  app.add_option("--max-staleness", options_.servers.maxStaleness,
-                 "ps-async: refuse gradients that are older, in updates")
+  app.add_option("--max-staleness", options_.strategyOptions.servers.maxStaleness,
+                 helpFor("max-staleness", "refuse gradients that are older, in updates"))
       ->group(kServers);
-  app.add_option("--staleness", options_.servers.staleness,
-                 "ps-ssp: how many steps a worker may be ahead of the slowest (0)")
+  app.add_option("--staleness", options_.strategyOptions.servers.staleness,
+                 helpFor("staleness", "how many steps a worker may be ahead of the slowest (0)"))
       ->group(kServers);
   app.add_option(
          "--partitions", partitions_,
@@ -104,15 +111,20 @@ void Flags::addServers(CLI::App& app) {
 
 void Flags::addLocalSgd(CLI::App& app) {
   constexpr char kLocal[] = "Local SGD";
-  app.add_option("--every", options_.localSgd.every,
-                 "local-sgd: steps that a worker makes by itself between two averages (8)")
+  const LocalSgdOptions plain;
+  app.add_option("--every", options_.strategyOptions.localSgd.every,
+                 helpFor("every", fmt::format("steps that a worker makes by itself between two "
+                                              "averages ({})",
+                                              plain.every)))
       ->group(kLocal);
-  app.add_option("--outer-lr", options_.localSgd.outerRate,
-                 "local-sgd: rate of the outer optimizer, which follows the mean difference of a "
-                 "round (1: the plain average)")
+  app.add_option("--outer-lr", options_.strategyOptions.localSgd.outerRate,
+                 helpFor("outer-lr",
+                         "rate of the outer optimizer, which follows the mean difference of a "
+                         "round (1: the plain average)"))
       ->group(kLocal);
-  app.add_option("--outer-momentum", options_.localSgd.outerMomentum,
-                 "local-sgd: its Nesterov momentum (0); DiLoCo has 0.9, with --outer-lr 0.7")
+  app.add_option("--outer-momentum", options_.strategyOptions.localSgd.outerMomentum,
+                 helpFor("outer-momentum",
+                         "its Nesterov momentum (0); DiLoCo has 0.9, with --outer-lr 0.7"))
       ->group(kLocal);
 }
 
@@ -253,42 +265,51 @@ Status Flags::readServers(const Config& config, TrainOptions& options) const {
   } else if (!options.strategy && sync && !cluster_->given()) {
     options.strategy = Strategy::kPsSync;
   }
-  if (sync && (options.strategy == Strategy::kPsAsync || options.strategy == Strategy::kPsSsp)) {
-    return invalid("--sync-replicas is for --strategy ps-sync, not {}",
-                   toString(*options.strategy));
+  const auto isSync = [](const StrategyTraits& traits) {
+    return traits.pacing == Pacing::kServersSync;
+  };
+  if (sync && options.strategy) {
+    const StrategyTraits& chosen = traitsOf(*options.strategy);
+    if (chosen.pacing == Pacing::kServersAsync || chosen.pacing == Pacing::kServersSsp) {
+      return invalid("--sync-replicas is for --strategy {}, not {}", strategyNames(isSync),
+                     chosen.name);
+    }
   }
   if (servers_) {
     if (*servers_ < 1) return invalid("--ps is {}, but takes 1 or more", *servers_);
-    options.servers.count = *servers_;
+    options.strategyOptions.servers.count = *servers_;
     if (!options.strategy || !hasServers(*options.strategy)) {
       return invalid("--ps is for --strategy {}: choose one",
                      strategyNames([](const StrategyTraits& traits) { return traits.servers; }));
     }
   }
   if (backup_ == "auto") {
-    options.servers.backup = ServerOptions::kAutoBackup;
+    options.strategyOptions.servers.backup = ServerOptions::kAutoBackup;
   } else if (!backup_.empty()) {
     const auto backup = wholeNumber<int>(backup_);
     if (!backup || *backup < 0) {
       return invalid("--backup is \"{}\", but takes auto or a number of workers", backup_);
     }
-    options.servers.backup = *backup;
+    options.strategyOptions.servers.backup = *backup;
   }
   if (partitions_ == "auto") {
-    options.servers.partitions = kAutoPartitions;
+    options.strategyOptions.servers.partitions = ServerOptions::kAutoPartitions;
   } else if (!partitions_.empty()) {
     const auto partitions = wholeNumber<int>(partitions_);
     if (!partitions || *partitions < 1) {
       return invalid("--partitions is \"{}\", but takes auto or a number, 1 or more", partitions_);
     }
-    options.servers.partitions = *partitions;
+    options.strategyOptions.servers.partitions = *partitions;
   }
   const std::string hybrid = config.text("hybrid");
   if (hybrid != "servers" && hybrid != "auto") {
     return invalid("{} is \"{}\", but takes servers or auto", config.origin("hybrid"), hybrid);
   }
-  if (config.origin("hybrid") == flagName("hybrid") && options.strategy != Strategy::kHybrid) {
-    return invalid("--hybrid is for --strategy hybrid");
+  if (config.origin("hybrid") == flagName("hybrid")) {
+    if (!options.strategy) {
+      return invalid("--hybrid is for --strategy {}: choose it", strategiesTaking("hybrid"));
+    }
+    COLLA_TRY(checkTakes(*options.strategy, "hybrid"));
   }
   if (aggregate_) {
     if (!backup_.empty()) return invalid("give --backup or --replicas-to-aggregate, not both");
@@ -299,7 +320,7 @@ Status Flags::readServers(const Config& config, TrainOptions& options) const {
       return invalid("--replicas-to-aggregate is {}, but takes 1 to {}, the number of workers",
                      *aggregate_, workers);
     }
-    options.servers.backup = workers - *aggregate_;
+    options.strategyOptions.servers.backup = workers - *aggregate_;
   }
   return {};
 }

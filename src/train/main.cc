@@ -72,13 +72,14 @@ int endFront(const std::string& program, int exitCode, const TrainOptions& optio
 
 // As many as were asked for. Under a launcher nothing need be said.
 int serversOf(const RunPlan& plan, const job::Place& place) {
-  const int wanted = plan.options.servers.count;
+  const int wanted = plan.options.strategyOptions.servers.count;
   return wanted > 0 || place.launcher != "none" ? wanted : 1;
 }
 
 // How many workers the others can do without, to the end.
 int spareOf(const RunPlan& plan) {
-  return plan.policy && traitsOf(plan.strategy).losesWorkers ? plan.policy->spare() : 0;
+  if (!plan.policy || traitsOf(plan.strategy).whenLost == WhenLost::kEnds) return 0;
+  return plan.policy->spare();
 }
 
 // Threads of a checkpoint reach the workers as those of a flag do: a launcher would set its own.

@@ -15,8 +15,8 @@ void TrainMetrics::exchanged(std::size_t bytes, TimePoint began, TimePoint ended
   const MutexLock lock(mutex_);
   const TimePoint cut = std::clamp(backwardEnd_, began, std::max(began, ended));
   const auto whole = ended - began;
-  const double share = whole.count() > 0 ? std::chrono::duration<double>(cut - began) / whole
-                                         : (began < backwardEnd_ ? 1 : 0);
+  double share = began < backwardEnd_ ? 1 : 0;
+  if (cut < ended) share = std::chrono::duration<double>(cut - began) / whole;
   const auto before = static_cast<std::size_t>(share * static_cast<double>(bytes));
   hidden_.bytes.add(before);
   hidden_.seconds.add(cut - began);

@@ -1,7 +1,7 @@
 // What one worker's training has done, for the metrics: steps, samples, and the time that the
 // exchange of gradients took, hidden behind the backward pass or exposed.
 //
-// One object per training, owned by whoever runs its steps. Thread safety: the functions of the
+// One object per training, owned by whatever runs its steps. Thread safety: the functions of the
 // step are for the thread that trains, exchanged() for the one that exchanges, and the two may run
 // at the same time.
 #pragma once
@@ -26,6 +26,8 @@ class TrainMetrics {
   void backwardEnded(TimePoint now) COLLA_EXCLUDES(mutex_);
   // `bytes` of gradients were exchanged from `began` to `ended`. Called before stepEnded().
   void exchanged(std::size_t bytes, TimePoint began, TimePoint ended) COLLA_EXCLUDES(mutex_);
+  // Gradients of so many samples were computed, in a loop whose steps do not know them.
+  void countSamples(std::int64_t samples) { samples_.add(static_cast<std::uint64_t>(samples)); }
   // A step of `samples` samples of this worker, which took `took`, is over.
   void stepEnded(std::int64_t samples, std::chrono::nanoseconds took) COLLA_EXCLUDES(mutex_);
   // Between two steps of this worker the job replaced its workers, which took `took`.

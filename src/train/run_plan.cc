@@ -172,43 +172,11 @@ Result<ps::PolicyOptions> policyOf(Strategy strategy, const ServerOptions& serve
       servers.backup == ServerOptions::kAutoBackup ? ps::PolicyOptions::kAuto : servers.backup;
   policy.maxStaleness = servers.maxStaleness;
   policy.staleness = servers.staleness;
-  if (strategy == Strategy::kPsAsync) policy.consistency = ps::Consistency::kAsync;
-  if (strategy == Strategy::kPsSsp) policy.consistency = ps::Consistency::kSsp;
+  const Pacing pacing = traitsOf(strategy).pacing;
+  if (pacing == Pacing::kServersAsync) policy.consistency = ps::Consistency::kAsync;
+  if (pacing == Pacing::kServersSsp) policy.consistency = ps::Consistency::kSsp;
   COLLA_TRY(validate(policy));
   return policy;
-}
-
-Status checkStrategy(Strategy strategy, const ServerOptions& servers,
-                     const LocalSgdOptions& local) {
-  const LocalSgdOptions plain;
-  const std::pair<bool, std::string_view> chosen[] = {
-      {servers.backup != 0, "backup"},
-      {servers.requeueDropped, "requeue-dropped"},
-      {servers.maxStaleness.has_value(), "max-staleness"},
-      {servers.staleness != 0, "staleness"},
-      {servers.partitions != 0, "partitions"},
-      {local.every != plain.every, "every"},
-      {local.outerRate != plain.outerRate, "outer-lr"},
-      {local.outerMomentum != plain.outerMomentum, "outer-momentum"},
-  };
-  for (const auto& [set, option] : chosen) {
-    if (set) COLLA_TRY(checkTakes(strategy, option));
-  }
-  if (servers.count < 0) return invalid("--ps is {}, but takes 1 or more", servers.count);
-  if (servers.requeueDropped && servers.backup == 0) {
-    return invalid("--requeue-dropped is for --strategy ps-sync with --backup");
-  }
-  if (servers.partitions < kAutoPartitions) {
-    return invalid("--partitions is {}, but takes auto or a number", servers.partitions);
-  }
-  if (local.every < 1) return invalid("--every is {}, but takes 1 or more", local.every);
-  if (!(local.outerRate > 0)) {
-    return invalid("--outer-lr is {}, but must be above 0", local.outerRate);
-  }
-  if (!(local.outerMomentum >= 0 && local.outerMomentum < 1)) {
-    return invalid("--outer-momentum is {}, but takes 0 to below 1", local.outerMomentum);
-  }
-  return {};
 }
 
 Status needsDirectory(std::string_view flag) {
@@ -280,11 +248,12 @@ Result<RunPlan> makePlan(const TrainOptions& options, const job::Place& place, c
     return invalid("--strategy {} has one worker, not {}: use --slices for more slices",
                    toString(plan.strategy), plan.workers);
   }
-  COLLA_TRY(checkStrategy(plan.strategy, options.servers, options.localSgd));
+  COLLA_TRY(checkOptions(plan.strategy, options.strategyOptions));
   if (hasServers(plan.strategy)) {
-    COLLA_TRY_ASSIGN(plan.policy, policyOf(plan.strategy, options.servers, plan.workers));
+    COLLA_TRY_ASSIGN(plan.policy,
+                     policyOf(plan.strategy, options.strategyOptions.servers, plan.workers));
   }
-  plan.pace = paceOf(plan.strategy, plan.policy);
+  plan.rules = stepRulesOf(plan.strategy, plan.policy);
   plan.slices = options.slices.value_or(plan.workers * options.accumulate.value_or(1));
   plan.threads = options.threads.value_or(0);
   plan.seed = options.seed.value_or(1);

@@ -30,15 +30,12 @@ struct RunPlan {
   std::map<std::string, std::string> resumed;  // What else its manifest has (Manifest::extra).
   // Of the servers, for a strategy that has them.
   std::optional<ps::PolicyOptions> policy;
-  Pace pace;
+  StepRules rules;
   bool chooseRoutes = false;  // Hybrid's tables go where the first batch's rows suggest.
 };
 
 // What servers are told, under a strategy that has them.
 Result<ps::PolicyOptions> policyOf(Strategy strategy, const ServerOptions& servers, int workers);
-
-// kInvalidArgument for options that the strategy does not take, or values that make no sense.
-Status checkStrategy(Strategy strategy, const ServerOptions& servers, const LocalSgdOptions& local);
 
 // What a flag about checkpoints ends with when there is no directory for them.
 Status needsDirectory(std::string_view flag);

@@ -82,7 +82,7 @@ void Session::openData() {
                                              .seed = plan_.seed,
                                              .shuffle = options.shuffle}));
   // Where each gradient is an update, an epoch has one for each worker.
-  const std::int64_t perBatch = plan_.pace.updatePerBatch ? 1 : workers_->size();
+  const std::int64_t perBatch = plan_.rules.updatePerBatch ? 1 : workers_->size();
   total_ = options.steps.value_or(options.epochs * order_->batchesPerEpoch() * perBatch);
   sectionSteps_ = options.evalEvery > 0
                       ? options.evalEvery
@@ -100,16 +100,15 @@ void Session::makeExchange() {
   setup.clipNorm = clipNormOf(task_, plan_);
   setup.policy = plan_.policy;
   if (setup.policy) setup.policy->workers = workers_->size();
-  if (setup.policy && !plan_.pace.updatePerBatch) setup.policy->limit = total_;
-  setup.partitions = plan_.options.servers.partitions;
+  if (setup.policy && !plan_.rules.updatePerBatch) setup.policy->limit = total_;
+  setup.options = plan_.options.strategyOptions;
   setup.chooseRoutes = plan_.chooseRoutes;
-  setup.local = plan_.options.localSgd;
   setup.metrics = &metrics_;
   // The first batch comes again as the first step's.
   setup.look = [this](std::span<const Parameter> tables) {
     const std::int64_t batch = plan_.resumeStep.value_or(0);
     const SliceRange slices = workers_->slices();
-    Feed feed(train_, *order_, slices, Feed::Pace::kSteps, batch, batch + 1);
+    Feed feed(train_, *order_, slices, Feed::Advance::kSteps, batch, batch + 1);
     return replica_->touchedRows(tables, slices, batch, [&] { return feed.next(); });
   };
   exchange_ = train::makeExchange(plan_.strategy, *workers_, setup);
@@ -129,7 +128,7 @@ void Session::evaluateNow(bool alone, bool regular) {
   tested_ = callUser([this] { return fmt::format("evaluation after step {}", step_); },
                      [this] {
                        return evaluateAll(*replica_, *workers_, test_, plan_, exchange_->rows(),
-                                          /*alone=*/!plan_.pace.inStep);
+                                          /*alone=*/!plan_.rules.evaluateTogether);
                      });
   testedAt_ = step_;
   evaluationDue_ = regularDue_ = false;
@@ -146,7 +145,7 @@ void Session::evaluateNow(bool alone, bool regular) {
   if (verdict.plateau && records()) log::info("step {}: {}", step_, watches_->plateauText());
   bestDue_ = verdict.best;
   if (stopReason_.empty()) stopReason_ = watches_->stops();
-  if (!plan_.pace.inStep) return;  // The others get to know it with their next step.
+  if (!plan_.rules.evaluateTogether) return;  // The others get to know it with their next step.
   std::vector<std::int64_t> stops = {stopReason_.empty() ? 0 : 1};
   throwIfError(broadcast(workers_->group, stops, workers_->recorder));
   stopped_ = stops[0] != 0;
@@ -189,7 +188,8 @@ bool Session::evaluationIsDue(std::int64_t before, std::int64_t batch) const {
 bool Session::done() const {
   if (stopped_) return true;
   if (plan_.options.steps) return step_ >= total_;
-  if (plan_.pace.updatePerBatch && !plan_.options.servers.requeueDropped) return step_ >= total_;
+  if (plan_.rules.updatePerBatch && !plan_.options.strategyOptions.servers.requeueDropped)
+    return step_ >= total_;
   return feed_->batch() >= plan_.options.epochs * order_->batchesPerEpoch() && !feed_->waits();
 }
 
@@ -213,7 +213,7 @@ void Session::reportStatistics() {
   exchange_->awaitOthers(step_);  // What they bring last may still be dropped.
   const auto statistics = exchange_->statistics();
   if (!statistics) return;
-  if (!plan_.pace.inStep) summary_.samples = statistics->samples;
+  if (!plan_.rules.evaluateTogether) summary_.samples = statistics->samples;
   const std::string histogram = ps::histogram(statistics->staleness);
   log::info("{} gradients taken, {} dropped; their staleness in updates, and how often: {}",
             statistics->taken, statistics->dropped, histogram.empty() ? "none" : histogram);
@@ -221,17 +221,17 @@ void Session::reportStatistics() {
 
 // From batch `first` on.
 Feed Session::makeFeed(std::int64_t first) const {
-  Feed::Pace pace = Feed::Pace::kSteps;
+  Feed::Advance advance = Feed::Advance::kSteps;
   std::int64_t end = total_;
-  if (!plan_.pace.updatePerBatch) {
-    pace = Feed::Pace::kOwn;
-  } else if (plan_.options.servers.requeueDropped) {
-    pace = Feed::Pace::kNoLoss;
+  if (!plan_.rules.updatePerBatch) {
+    advance = Feed::Advance::kOwn;
+  } else if (plan_.options.strategyOptions.servers.requeueDropped) {
+    advance = Feed::Advance::kNoLoss;
   }
-  if (pace != Feed::Pace::kSteps && !plan_.options.steps) {
+  if (advance != Feed::Advance::kSteps && !plan_.options.steps) {
     end = plan_.options.epochs * order_->batchesPerEpoch();
   }
-  return Feed(train_, *order_, workers_->slices(), pace, first, end);
+  return Feed(train_, *order_, workers_->slices(), advance, first, end);
 }
 
 Summary Session::run() {
@@ -274,7 +274,7 @@ void Session::begin() {
   step_ = first_;
   if (!plan_.resumeStep) save(0);
   savedAt_ = SteadyClock::now();
-  feed_.emplace(makeFeed(plan_.pace.updatePerBatch ? first_ : first_ / workers_->size()));
+  feed_.emplace(makeFeed(plan_.rules.updatePerBatch ? first_ : first_ / workers_->size()));
   begin_ = SteadyClock::now();
   // What the run that was interrupted owed.
   if (!evaluationDue_ || !evaluates()) return;
@@ -327,7 +327,7 @@ void Session::train(double factor) {
   saveAt_ = nextSave();
   const StepInput input{.step = step_ + 1,
                         .batch = feed_->batch(),
-                        .samples = plan_.pace.ownMeans ? ownSamples : feed_->samples(),
+                        .samples = plan_.rules.ownMeans ? ownSamples : feed_->samples(),
                         .allSamples = feed_->samples(),
                         .allSlices = workers_->map.slices(),
                         .factor = factor,
@@ -336,7 +336,7 @@ void Session::train(double factor) {
                         .stop = wish(),
                         .last = step_ + 1 >= total_};
   // Where the others go on while this worker evaluates or saves, that is time of training.
-  const double start = plan_.pace.inStep ? secondsSince(begin_) : summary_.seconds;
+  const double start = plan_.rules.evaluateTogether ? secondsSince(begin_) : summary_.seconds;
   const Outcome outcome =
       replica_->step(*exchange_, workers_->slices(), input, [this] { return feed_->next(); });
   const double end = secondsSince(begin_);
@@ -362,7 +362,7 @@ void Session::record(std::int64_t done, double start, double end, const Outcome&
 // The others go on while this worker has nothing left to do: what it saves and reports last is what
 // they have come to together.
 void Session::awaitOthers() {
-  if (plan_.pace.inStep) return;
+  if (plan_.rules.evaluateTogether) return;
   if (records()) step_ = exchange_->awaitOthers(step_);
   summary_.seconds = secondsSince(begin_);
 }

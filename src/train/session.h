@@ -1,7 +1,7 @@
 // One worker's run, from the first step (or the checkpoint's) to the last: what TensorFlow's
 // MonitoredTrainingSession did.
 //
-// Every worker of a job runs one, with the same plan; worker 0 records and saves. All decisions
+// Every worker of a job runs one, with the same plan; one of them records and saves. All decisions
 // that workers must take together (to stop, to evaluate) follow from the step's number or from
 // numbers that they have summed together, so no worker waits for another in vain.
 //
@@ -46,7 +46,7 @@ class Session {
   // This worker writes records and checkpoints.
   bool records() const { return workers_->records(); }
   // Where workers do not go in step, the one that records evaluates for all.
-  bool evaluates() const { return test_ && (plan_.pace.inStep || records()); }
+  bool evaluates() const { return test_ && (plan_.rules.evaluateTogether || records()); }
 
   // Before the first step.
   void openData();

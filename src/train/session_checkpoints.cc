@@ -8,7 +8,6 @@
 #include "checkpoint/directory.h"
 #include "checkpoint/restore.h"
 #include "colla/error.h"
-#include "train/exchange/parameter_average.h"
 #include "train/session.h"
 #include "train/state.h"
 #include "train/user_code.h"
@@ -29,17 +28,20 @@ Status notFinite(const std::string& what, const std::string& tensor, const std::
 
 std::string notSaved(std::int64_t step) { return fmt::format("step {} is not saved", step); }
 
-// The saved state of the optimizer, without that of an outer one under a strategy that has none.
+// The saved state of the optimizer, without what only a different strategy's exchange can use.
 std::vector<checkpoint::TensorView> stateFor(Strategy strategy, const checkpoint::Loaded& loaded) {
   std::vector<checkpoint::TensorView> kept;
+  std::string foreign;
   for (const checkpoint::TensorView& view : loaded.optimizer()) {
-    if (strategy == Strategy::kLocalSgd || !view.name.ends_with(kOuterMomentum)) {
+    if (isForeignState(strategy, view.name)) {
+      foreign = view.name;
+    } else {
       kept.push_back(view);
     }
   }
-  if (kept.size() < loaded.optimizer().size()) {
-    log::warn("the checkpoint's outer momentum is left out: --strategy {} has none",
-              toString(strategy));
+  if (!foreign.empty()) {
+    log::warn("the checkpoint's {} is left out: --strategy {} has none",
+              foreign.substr(foreign.rfind('/') + 1), toString(strategy));
   }
   return kept;
 }
@@ -124,7 +126,7 @@ void Session::remarkBest(checkpoint::Directory& directory) {
 
 checkpoint::Manifest Session::manifest(std::int64_t step) const {
   const data::Position position =
-      order_->position(plan_.pace.updatePerBatch ? step : step / workers_->size());
+      order_->position(plan_.rules.updatePerBatch ? step : step / workers_->size());
   checkpoint::Manifest manifest;
   manifest.step = step;
   manifest.epoch = position.epoch;
@@ -198,7 +200,7 @@ void Session::save(std::int64_t step, bool best) {
 // they are at by now, are two.
 void Session::saveWhatIsDue() {
   const bool best = std::exchange(bestDue_, false);
-  if (saveDue_ && !(best && plan_.pace.inStep)) save(step_);
+  if (saveDue_ && !(best && plan_.rules.evaluateTogether)) save(step_);
   if (best) save(step_, /*best=*/true);
 }
 
@@ -206,7 +208,7 @@ void Session::saveWhatIsDue() {
 // busy: they take the copy then, if the one before has been read.
 std::int64_t Session::nextSave() const {
   const std::int64_t every = plan_.options.saveEvery;
-  if (plan_.pace.inStep || every == 0 || !saver_ || saver_->busy()) return -1;
+  if (plan_.rules.evaluateTogether || every == 0 || !saver_ || saver_->busy()) return -1;
   return (step_ / every + 1) * every;
 }
 

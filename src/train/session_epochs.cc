@@ -1,10 +1,10 @@
 // How a training goes on with different workers, between two steps.
 //
 // What workers hold moves with them: the model in memory of their own, the optimizer's state as
-// copies of which worker 0's counts, and what servers hold on the servers. So every process leaves
-// its exchange, replaces the epoch together with all others, and makes a new exchange if the new
-// epoch has a place for it. A worker without a place waits in the same call until a later epoch, or
-// the end of the run, takes it back.
+// copies of which the next rank 0's counts, and what servers hold on the servers. So every process
+// leaves its exchange, replaces the epoch together with all others, and makes a new exchange if the
+// new epoch has a place for it. A worker without a place waits in the same call until a later
+// epoch, or the end of the run, takes it back.
 #include <algorithm>
 #include <chrono>
 
@@ -28,15 +28,16 @@ bool Session::epochEnds() {
 
 // The one call that replaces the epoch.
 void Session::changeEpoch(const EpochPlan& plan) {
-  const ServerOptions& servers = plan_.options.servers;
-  if (!plan_.pace.updatePerBatch || servers.requeueDropped ||
-      servers.partitions == kAutoPartitions || plan_.chooseRoutes || plan.recorder != 0 ||
-      (!plan_.pace.inStep && watches_->any())) {
+  const ServerOptions& servers = plan_.options.strategyOptions.servers;
+  if (!plan_.rules.updatePerBatch || servers.requeueDropped ||
+      servers.partitions == ServerOptions::kAutoPartitions || plan_.chooseRoutes ||
+      (!plan_.rules.evaluateTogether && (watches_->any() || plan.recorder != 0))) {
     throw Error(StatusCode::kUnsupported,
                 "the workers of a training can change where they go from batch to batch together, "
-                "partitions and routes are not chosen by measurement, the first one records, and "
-                "what all go by is evaluated by all");
+                "partitions and routes are not chosen by measurement, and, unless all evaluate, "
+                "the first one records and nothing depends on evaluations");
   }
+  throwIfError(job_.checkEpoch(plan));  // Before anything is given up.
   const auto began = SteadyClock::now();
   leaveEpoch(plan);
   throwIfError(job_.replaceEpoch(plan));
@@ -66,8 +67,9 @@ void Session::leaveEpoch(const EpochPlan& next) {
 void Session::enterEpoch() {
   workers_.reset();
   for (epoch_ = job_.epoch(); !epoch_.takesPart(); epoch_ = job_.epoch()) {
-    constexpr std::chrono::hours kUntilAllHaveEnded{24};
-    throwIfError(job_.replaceEpoch(std::nullopt, kUntilAllHaveEnded));
+    // A training may last; the loss of any process ends the wait at once, with its name.
+    constexpr std::chrono::days kLongestTraining{365};
+    throwIfError(job_.replaceEpoch(std::nullopt, kLongestTraining));
   }
   workers_.emplace(Workers::of(job_, epoch_));
   shareProgress();
@@ -82,7 +84,7 @@ void Session::enterEpoch() {
   startRecords(ownDirectory());
 }
 
-// Worker 0 was in the epoch before: what it knows of the run becomes everybody's.
+// Rank 0 was in the epoch before: what it knows of the run becomes everybody's.
 void Session::shareProgress() {
   std::vector<std::int64_t> known = {
       step_, first_, saved_, summary_.samples, summary_.interrupted ? 1 : 0, stopped_ ? 1 : 0};

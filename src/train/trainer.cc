@@ -119,7 +119,7 @@ Result<train::RunPlan> planFor(const Task& task, const TrainOptions& options,
                    job::readEnvironment([](const char* name) { return std::getenv(name); }));
   COLLA_TRY_ASSIGN(train::RunPlan plan, train::makePlan(options, place, task, purpose));
   COLLA_TRY_ASSIGN(const Config config, job::loadConfig());
-  plan.chooseRoutes = plan.strategy == Strategy::kHybrid && config.text("hybrid") == "auto";
+  plan.chooseRoutes = traitsOf(plan.strategy).tables && config.text("hybrid") == "auto";
   const bool launched = place.launcher != "none";
   if (launched && hasServers(plan.strategy) != (place.servers > 0)) {
     return {
@@ -208,8 +208,7 @@ Result<Evaluation> Trainer::evaluate(const TrainOptions& options) {
   const StrategyTraits* const chosen = resumed.strategy ? &traitsOf(*resumed.strategy) : nullptr;
   if (chosen != nullptr && (chosen->servers || !chosen->sameBits)) {
     resumed.strategy.reset();
-    resumed.servers = {};
-    resumed.localSgd = {};
+    resumed.strategyOptions = {};
   }
   COLLA_TRY_ASSIGN(const train::RunPlan plan, planFor(task_, resumed, train::Purpose::kEvaluate));
   return runWorkers(plan, [&](Job& job) {

@@ -6,7 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 #include <sstream>
+
+#include "colla/strategy_options.h"
 
 namespace colla {
 namespace {
@@ -37,6 +40,28 @@ TEST(StrategyTest, AnOptionIsRefusedWithTheStrategiesThatTakeIt) {
             "--backup is for --strategy ps-sync or hybrid, not allreduce");
   EXPECT_EQ(checkTakes(Strategy::kPsSync, "every").message(),
             "--every is for --strategy local-sgd, not ps-sync");
+}
+
+TEST(StrategyTest, OptionsHaveTheRefusalsOfTheTable) {
+  StrategyOptions options;
+  EXPECT_TRUE(checkOptions(Strategy::kAllreduce, options).ok());
+  options.servers.requeueDropped = true;
+  EXPECT_EQ(checkOptions(Strategy::kPsSync, options).message(),
+            "--requeue-dropped is for --strategy ps-sync with --backup");
+  options.servers.backup = 1;
+  EXPECT_TRUE(checkOptions(Strategy::kPsSync, options).ok());
+  EXPECT_EQ(checkOptions(Strategy::kHybrid, options).message(),
+            "--requeue-dropped is for --strategy ps-sync, not hybrid");
+  options = {.servers = {}, .localSgd = {.every = 0}};
+  EXPECT_EQ(checkOptions(Strategy::kLocalSgd, options).message(),
+            "--every is 0, but takes 1 or more");
+}
+
+// A checkpoint's state of an exchange is left out by the strategies that can't use it.
+TEST(StrategyTest, StateOfOneStrategyIsForeignToTheOthers) {
+  EXPECT_FALSE(isForeignState(Strategy::kLocalSgd, "out.weight/outer_momentum"));
+  EXPECT_TRUE(isForeignState(Strategy::kAllreduce, "out.weight/outer_momentum"));
+  EXPECT_FALSE(isForeignState(Strategy::kAllreduce, "out.weight/momentum"));
 }
 
 TEST(StrategyTest, OneWithoutTheSameBitsSaysWhy) {
@@ -73,11 +98,45 @@ TEST(StrategyTest, TheDocsHaveTheTable) {
     const char* const workers = traits.workers == WorkerKind::kOnlyOne   ? "one"
                                 : traits.workers == WorkerKind::kThreads ? "threads"
                                                                          : "processes";
-    rows += fmt::format("| `{}` | {} | {} | {} | {} | {} | {} |\n", traits.name, traits.summary,
-                        workers, yes(traits.servers), yes(traits.inStep), yes(traits.sameBits),
-                        yes(traits.losesWorkers));
+    const char* const lost = traits.whenLost == WhenLost::kEnds          ? "no"
+                             : traits.whenLost == WhenLost::kBackupSpare ? "with `--backup`"
+                                                                         : "yes";
+    rows +=
+        fmt::format("| `{}` | {} | {} | {} | {} | {} | {} |\n", traits.name, traits.summary,
+                    workers, yes(traits.servers), yes(traits.inStep), yes(traits.sameBits), lost);
   }
   EXPECT_THAT(docs.str(), HasSubstr("|---|---|---|---|---|---|---|\n" + rows + "\n"));
+}
+
+// The section on servers has a second table, with what each option changes: its rows begin with
+// "| `ps-sync --backup B` |".
+TEST(StrategyTest, TheDocsOfServersHaveTheStrategiesAndTheirOptions) {
+  std::ifstream file(COLLA_SOURCE "/docs/use.md");
+  std::string line;
+  while (std::getline(file, line) && line != "## Parameter servers") {
+  }
+  std::set<std::string> seen;
+  while (std::getline(file, line) && !line.starts_with("## ")) {
+    if (!line.starts_with("| `") || line.starts_with("| `--")) continue;
+    std::istringstream words(line.substr(3, line.find('`', 3) - 3));
+    std::string name;
+    words >> name;
+    const auto strategy = parseStrategy(name);
+    ASSERT_TRUE(strategy.ok()) << line;
+    EXPECT_TRUE(hasServers(*strategy)) << line;
+    seen.insert(name);
+    bool plain = true;
+    for (std::string word; words >> word;) {
+      if (!word.starts_with("--")) continue;
+      plain = false;
+      EXPECT_TRUE(checkTakes(*strategy, word.substr(2)).ok()) << line;
+    }
+    const bool same = line.find("| those of `allreduce` |") != std::string::npos;
+    EXPECT_TRUE(!plain || same == traitsOf(*strategy).sameBits) << line;
+  }
+  for (const StrategyTraits& traits : strategies()) {
+    EXPECT_EQ(seen.contains(std::string(traits.name)), traits.servers) << traits.name;
+  }
 }
 
 }  // namespace

@@ -218,4 +218,10 @@ int CollaProcess::wait() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
+Ended runToEnd(const std::vector<std::string>& arguments, const CollaProcess::Options& options) {
+  CollaProcess process(arguments, options);
+  const int code = process.wait();
+  return {code, process.out(), process.err()};
+}
+
 }  // namespace colla::launch

@@ -83,4 +83,13 @@ class CollaProcess {
   std::vector<std::thread> readers_;
 };
 
+// What a process said, and how it ended.
+struct Ended {
+  int code = 0;  // Exit code, or -signal.
+  std::string out;
+  std::string err;
+};
+Ended runToEnd(const std::vector<std::string>& arguments,
+               const CollaProcess::Options& options = {});
+
 }  // namespace colla::launch

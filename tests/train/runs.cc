@@ -19,11 +19,7 @@ launch::CollaProcess::Options programOptions() {
   return options;
 }
 
-Ended runProgram(const Words& words) {
-  launch::CollaProcess process(words, programOptions());
-  const int code = process.wait();
-  return {code, process.out(), process.err()};
-}
+Ended runProgram(const Words& words) { return launch::runToEnd(words, programOptions()); }
 
 Words smallRun(const std::string& model, const std::string& directory, const Words& more) {
   return joined({model, "--threads", "1", "--slices", "4", "--batch", "50", "--quiet",

@@ -11,11 +11,7 @@ namespace colla::train {
 
 using Words = std::vector<std::string>;
 
-struct Ended {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
+using launch::Ended;
 
 Words joined(Words words, const Words& more);
 

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 
 #include "checkpoint/directory.h"
+#include "colla/strategy.h"
 #include "train/runs.h"
 
 namespace colla::train {
@@ -71,12 +73,19 @@ TEST_F(ServerFaultsTest, AKilledServerIsNamedAndLosesNothingThatWasSaved) {
   EXPECT_EQ(saved(), step + 3);
 }
 
-TEST_F(ServerFaultsTest, AKilledWorkerEndsASyncRunWithItsName) {
-  begin({"--strategy", "ps-sync", "--np", "2"});
-  ASSERT_TRUE(reaches(10)) << process_->err();
-  ASSERT_EQ(kill(process_->worker(1), SIGKILL), 0);
-  EXPECT_EQ(process_->wait(), 128 + SIGKILL) << process_->err();
-  EXPECT_THAT(process_->err(), HasSubstr("worker 1"));
+// Every strategy of processes ends with the loss of a worker, or goes on, as the table says; under
+// the default options, a backup has to be asked for.
+TEST_F(ServerFaultsTest, AKilledWorkerEndsARunThatNeedsItWithItsName) {
+  for (const StrategyTraits& traits : strategies()) {
+    if (traits.workers != WorkerKind::kProcesses) continue;
+    if (traits.whenLost == WhenLost::kOthersGoOn) continue;
+    begin({"--strategy", std::string(traits.name), "--np", "2"});
+    ASSERT_TRUE(reaches(10)) << process_->err();
+    ASSERT_EQ(kill(process_->worker(1), SIGKILL), 0);
+    EXPECT_EQ(process_->wait(), 128 + SIGKILL) << traits.name << process_->err();
+    EXPECT_THAT(process_->err(), HasSubstr("worker 1"));
+    process_.reset();
+  }
 }
 
 TEST_F(ServerFaultsTest, OthersGoOnWithoutAKilledWorker) {
@@ -85,6 +94,11 @@ TEST_F(ServerFaultsTest, OthersGoOnWithoutAKilledWorker) {
                              Words{"--strategy", "ps-ssp", "--np", "3"},
                              Words{"--strategy", "ps-sync", "--np", "3", "--backup", "1"},
                              Words{"--strategy", "ps-sync", "--np", "3", "--backup", "auto"}}) {
+    const auto strategy = parseStrategy(words[1]);
+    ASSERT_TRUE(strategy.ok());
+    const bool backup = std::ranges::find(words, "--backup") != words.end();
+    EXPECT_EQ(traitsOf(*strategy).whenLost,
+              backup ? WhenLost::kBackupSpare : WhenLost::kOthersGoOn);
     begin(words);
     ASSERT_TRUE(reaches(10)) << process_->err();
     ASSERT_EQ(kill(process_->worker(2), SIGKILL), 0);

@@ -20,6 +20,8 @@ _ROUND = "local_sgd_round"
 
 _NO_ROWS = torch.empty(0, dtype=torch.int64)
 
+_DEFAULTS = _torch.LocalSgd()
+
 
 @dataclasses.dataclass(frozen=True)
 class LocalSgdOptions:
@@ -29,20 +31,18 @@ class LocalSgdOptions:
     DiLoCo has 0.7 and 0.9.
     """
 
-    every: int = 8
+    every: int = _DEFAULTS.every
     """Steps that a rank makes by itself between two averages."""
-    outer_lr: float = 1.0
+    outer_lr: float = _DEFAULTS.outer_lr
     """Rate of the outer optimizer: SGD along the mean difference that a round made."""
-    outer_momentum: float = 0.0
+    outer_momentum: float = _DEFAULTS.outer_momentum
     """Its Nesterov momentum."""
 
     def __post_init__(self) -> None:
-        if self.every < 1:
-            raise ValueError(f"every is {self.every}, but takes 1 or more")
-        if not self.outer_lr > 0:
-            raise ValueError(f"outer_lr is {self.outer_lr}, but must be above 0")
-        if not 0 <= self.outer_momentum < 1:
-            raise ValueError(f"outer_momentum is {self.outer_momentum}, but takes 0 to below 1")
+        self._checked()
+
+    def _checked(self) -> _torch.LocalSgd:
+        return _torch.LocalSgd(self.every, self.outer_lr, self.outer_momentum)
 
 
 class LocalOptimizer(_Distributed):
@@ -90,8 +90,8 @@ class LocalOptimizer(_Distributed):
             names,
             params,
             [names[i] for i in self._rows],
-            self._local.outer_lr,
-            self._local.outer_momentum,
+            self._local._checked(),
+            self._metrics,
         )
         for start, saved in zip(average.start(), loaded["start"]):
             start.copy_(saved)
@@ -138,6 +138,7 @@ class LocalOptimizer(_Distributed):
         self._steps += 1
         if self._steps >= self._local.every:
             self.average()
+        self._step_ended()
         return loss
 
     def state_dict(self) -> dict[str, Any]:

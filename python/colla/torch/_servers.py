@@ -100,6 +100,7 @@ class _Servers:
         sparse: set[torch.nn.Parameter],
         choice: _torch.ServerChoice,
         state: dict[torch.nn.Parameter, dict[str, torch.Tensor]],
+        metrics: _torch.TrainMetrics,
     ):
         tables = [param for param in params if param in sparse]
         dense = [param for param in params if param not in sparse]
@@ -111,7 +112,7 @@ class _Servers:
         saved = {f"{names[param]}/{slot}": value for param in state for slot, value in state[param].items()}
         in_order = [(name, saved[name]) for name in sorted(saved)]
         self._servers = _torch.Servers(
-            _world.current().job, [names[param] for param in self.params], dense, tables, choice, in_order
+            _world.current().job, [names[param] for param in self.params], dense, tables, choice, in_order, metrics
         )
         self._here = True
         self._hook = torch.nn.modules.module.register_module_forward_pre_hook(self._before_forward)
@@ -122,6 +123,10 @@ class _Servers:
         gradient, param.grad = param.grad, None
         if gradient is not None:
             self._servers.give(self._numbers[param], gradient / _world.size())
+
+    def backward_ended(self) -> None:
+        """What is given from here on keeps the step waiting. For what waits for something else before ``step()``."""
+        self._servers.backward_ended()
 
     def step(self, factor: float) -> bool:
         """The next parameters are in place; whether the servers took this rank's gradients. `factor` is of the
@@ -187,7 +192,8 @@ class OnServers(_Distributed):
         choice = _torch.ServerChoice(
             self.strategy, optimizer_text(self, self._lr), **dataclasses.asdict(self._server_options)
         )
-        servers = _Servers(self._parameter_names, served, tables, choice, self._state_before(served, choice.slots()))
+        state = self._state_before(served, choice.slots())
+        servers = _Servers(self._parameter_names, served, tables, choice, state, self._metrics)
         for param in served:
             self.state.pop(param, None)  # It is the servers' now.
             servers.give(param)
@@ -265,6 +271,7 @@ class ServerOptimizer(OnServers):
             self._servers = self._open(params, sparse, tables_alone=False)
         self._servers.step(float(self.param_groups[0]["lr"]) / self._lr)
         self._forget()
+        self._step_ended()
         return loss
 
 
@@ -293,6 +300,7 @@ class HybridOptimizer(OnServers, _GradientOptimizer):
         if self._servers is None:
             self._servers = self._open(list(self._passes_left), self._sparse, tables_alone=True)
             self._sparse.update(self._servers.tables)
+        self._servers.backward_ended()
         super().synchronize()
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

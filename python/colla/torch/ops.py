@@ -254,6 +254,13 @@ def sparse_allreduce_async(
     Returns a function that waits for the result: a sparse tensor in which an index may stand several
     times (``coalesce()`` adds those).
     """
+    return start_sparse_allreduce(tensor, name, op, process_set)[1]
+
+
+def start_sparse_allreduce(
+    tensor: torch.Tensor, name: str, op: Op, process_set: ProcessSet = global_process_set
+) -> tuple[list[int], Callable[[], torch.Tensor]]:
+    """``sparse_allreduce_async()`` with the handles of its two operations."""
     if op not in (Sum, Average):
         raise NotImplementedError(f"sparse tensors can be added and averaged, but not reduced with {op}")
     indices_handle = allgather_async(tensor._indices().t(), f"{name}.indices", process_set)
@@ -266,7 +273,7 @@ def sparse_allreduce_async(
             values = values / process_set.size()
         return torch.sparse_coo_tensor(indices, values, tensor.size(), check_invariants=False)
 
-    return result
+    return [indices_handle, values_handle], result
 
 
 def allgather_async(

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from colla import _strategies
+from colla import _strategies, _torch
 from colla._core import Op
 from colla.torch import _world, ops
 from colla.torch.compression import Compression, Compressor
@@ -62,6 +63,31 @@ class _Distributed(torch.optim.Optimizer):
         # How to finish what has been sent.
         self._handles: dict[torch.nn.Parameter, Callable[[], None]] = {}
         self._under_way = False  # Backward has run since the last step.
+        self._metrics = _torch.TrainMetrics()
+        self._step_began = time.monotonic()  # When the one before ended.
+        self._exchange_ended = 0.0  # The last one that was counted: exchanges come one after another.
+
+    def count_samples(self, samples: int) -> None:
+        """Counts samples that this rank has computed gradients of, for ``colla_samples_total``: only the program
+        knows how many a step has."""
+        self._metrics.count_samples(samples)
+
+    def _step_ended(self) -> None:
+        now = time.monotonic()
+        self._metrics.step_ended(now - self._step_began)
+        self._step_began = now
+
+    def _count_exchange(self, gradients: Sequence[torch.Tensor], began: float, handles: Sequence[int]) -> None:
+        """Waits for operations that exchange `gradients`; ``synchronize()`` is still to be called for them."""
+        if not _world.is_initialized():
+            return
+        ends = [_world.current().exchange.end_of(handle) for handle in handles]
+        if None in ends:
+            return  # The job that they were of has ended.
+        ended = max(end for end in ends if end is not None)
+        size = sum(gradient.nbytes for gradient in gradients)
+        self._metrics.exchanged(size, max(began, self._exchange_ended), ended)
+        self._exchange_ended = max(self._exchange_ended, ended)
 
     def _register(self, params: Iterable[torch.nn.Parameter]) -> None:
         # A model may outlive its optimizer.
@@ -94,6 +120,7 @@ class _Distributed(torch.optim.Optimizer):
 
     def _finish(self) -> None:
         """Waits for all that has been sent."""
+        self._metrics.backward_ended()
         for finish in self._handles.values():
             finish()
         self._forget()
@@ -211,6 +238,7 @@ class _GradientOptimizer(_Distributed):
                 dense.append((param, param.grad.to_dense() if param.grad.is_sparse else param.grad))
         if not dense:
             return
+        began = time.monotonic()
         compressed = [self._compression.compress(gradient) for _, gradient in dense]
         predivide = self.gradient_predivide_factor
         handle = ops.grouped_allreduce_async_(
@@ -223,6 +251,7 @@ class _GradientOptimizer(_Distributed):
         )
 
         def finish() -> None:
+            self._count_exchange([small for small, _ in compressed], began, [handle])
             for (param, _), small, (_, context) in zip(dense, ops.synchronize(handle), compressed):
                 reduced = self._compression.decompress(small, context)
                 assert param.grad is not None
@@ -235,11 +264,14 @@ class _GradientOptimizer(_Distributed):
 
     def _launch_sparse(self, param: torch.nn.Parameter) -> Callable[[], None]:
         assert param.grad is not None
-        result = ops.sparse_allreduce_async(
+        began = time.monotonic()
+        parts = [param.grad._indices(), param.grad._values()]
+        handles, result = ops.start_sparse_allreduce(
             param.grad, self._parameter_names[param], self.op, process_set=self.process_set
         )
 
         def finish() -> None:
+            self._count_exchange(parts, began, handles)
             param.grad = result()
 
         return finish
@@ -282,7 +314,9 @@ class _GradientOptimizer(_Distributed):
                     )
                 self.synchronize()
             self._synchronized = False
-            return super().step(closure)  # type: ignore[arg-type]
+            loss = super().step(closure)  # type: ignore[arg-type]
+            self._step_ended()
+            return loss
 
         def reduced() -> Any:
             loss = closure()
@@ -292,6 +326,7 @@ class _GradientOptimizer(_Distributed):
         self._synchronized = False
         loss = super().step(reduced)
         self._synchronized = False
+        self._step_ended()
         return loss
 
 
@@ -308,10 +343,12 @@ class _DeltaOptimizer(_Distributed):
         delta = param.detach() - before
         with torch.no_grad():
             param.copy_(before)  # Until step() nothing has happened.
+        began = time.monotonic()
         small, context = self._compression.compress(delta)
         handle = ops.allreduce_async_(small, name=self._parameter_names[param], op=Adasum)
 
         def finish() -> None:
+            self._count_exchange([small], began, [handle])
             with torch.no_grad():
                 param.add_(self._compression.decompress(ops.synchronize(handle), context))
 
@@ -341,6 +378,7 @@ class _DeltaOptimizer(_Distributed):
             if param not in self._handles:
                 self._on_ready(param)
         self._finish()
+        self._step_ended()
         return loss
 
 

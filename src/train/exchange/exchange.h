@@ -33,10 +33,10 @@
 
 namespace colla::train {
 
-// How the steps of a worker relate to updates and to the other workers.
-struct Pace {
-  // No worker goes on without the others: they evaluate together. Otherwise worker 0 does so alone.
-  bool inStep = true;
+// What a run makes of its strategy's Pacing, and of the servers' options.
+struct StepRules {
+  // All workers evaluate together. Otherwise the one that records does so alone.
+  bool evaluateTogether = true;
   // An update is made of one batch of all workers. Otherwise each worker's gradients are an update
   // of their own.
   bool updatePerBatch = true;
@@ -51,7 +51,7 @@ struct StepEnd {
   std::int64_t batch = 0;    // All workers' samples of this step.
   double factor = 1;         // Of the learning rate: the schedule's,
   double plateau = 1;        // and what plateaus have multiplied it by.
-  // Worker 0: the step that it will want to save next, if servers may pass it on their own; -1:
+  // The recorder: the step that it will want to save next, if servers may pass it on their own; -1:
   // none.
   std::int64_t saveAt = -1;
   bool empty = false;  // It had no slices to run, while others may have.
@@ -96,10 +96,10 @@ class Exchange {
   virtual StepResult finish(const StepEnd& end) = 0;
 
   // After construction and before the first step: training goes on after `step`, with the
-  // optimizer's state in `saved`, of which worker 0's counts; nothing: with a new one.
+  // optimizer's state in `saved`, of which rank 0's counts; nothing: with a new one.
   using SavedState = std::optional<std::span<const checkpoint::TensorView>>;
   virtual void start(std::int64_t step, const SavedState& saved) = 0;
-  // For worker 0. `step`: the one that it is at, or that it had announced (StepEnd::saveAt):
+  // For the recorder. `step`: the one that it is at, or that it had announced (StepEnd::saveAt):
   // servers that have a copy of that step give it. `refusal` (may be null) ends a save whose
   // tensors are not finite, where only reading them shows it. What it points to is valid until the
   // next call of any function.
@@ -109,7 +109,7 @@ class Exchange {
   // then (Replica::ownTensors()). Returns copies of the optimizer's state, where workers hold it;
   // servers keep theirs for the next epoch.
   virtual NamedTensors leaveEpoch() = 0;
-  // Instead of start(), in the epoch after that: goes on with what leaveEpoch() returned on worker
+  // Instead of start(), in the epoch after that: goes on with what leaveEpoch() returned on rank
   // 0, who was in the epoch before, and with what servers have kept.
   virtual void enterEpoch(std::int64_t step, std::span<const checkpoint::TensorView> state) = 0;
 
@@ -146,23 +146,20 @@ struct ExchangeSetup {
   bool oneSlicePerBackward = false;
 
   std::optional<ps::PolicyOptions> policy = {};  // Of the servers, where the strategy has them.
-  int partitions = 0;                            // Or kAutoPartitions.
+  StrategyOptions options = {};
   bool chooseRoutes = false;  // hybrid: tables may go by allreduce (train/exchange/table_routes.h).
-  LocalSgdOptions local = {};
   TrainMetrics* metrics = nullptr;  // What counts bytes and seconds of the exchange; may be null.
   // Rows of each table that this worker's first batch reads, for what depends on that.
   std::function<std::vector<std::vector<std::int64_t>>(std::span<const Parameter> tables)> look =
       {};
 };
 
-Pace paceOf(Strategy strategy, const std::optional<ps::PolicyOptions>& policy);
+// `policy`: of the servers, for a strategy that has them.
+StepRules stepRulesOf(Strategy strategy, const std::optional<ps::PolicyOptions>& policy);
 
 // Throws colla::Error with kInvalidArgument or kUnsupported for a model or an optimizer that the
 // strategy can't train.
 std::unique_ptr<Exchange> makeExchange(Strategy strategy, const Workers& workers,
                                        const ExchangeSetup& setup);
-
-// ServerOptions::partitions: found by measurement.
-inline constexpr int kAutoPartitions = -1;
 
 }  // namespace colla::train

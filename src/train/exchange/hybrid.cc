@@ -29,10 +29,10 @@ std::vector<TableRoute> chooseRoutes(const Workers& workers, std::span<const Par
     const RouteChoice choice =
         chooseRoute({rows, width, most[i]}, workers.size(), workers.job.servers());
     routes.push_back(choice.route);
-    if (workers.rank() != 0) continue;
+    if (!workers.records()) continue;
     log::info("table \"{}\": {}; {}", tables[i].name, toString(choice.route), choice.reason);
   }
-  if (workers.rank() == 0 && std::ranges::find(routes, TableRoute::kServers) == routes.end()) {
+  if (workers.records() && std::ranges::find(routes, TableRoute::kServers) == routes.end()) {
     log::info("no table is left for the servers: --strategy allreduce does the same without them");
   }
   return routes;
@@ -47,7 +47,8 @@ HybridParts partsOf(const Workers& workers, const ExchangeSetup& setup) {
   std::ranges::copy_if(setup.parameters, std::back_inserter(tables),
                        [&](const Parameter& parameter) { return isTable(setup, parameter); });
   Touched touched(tables.size());
-  const bool measures = setup.chooseRoutes || setup.partitions == kAutoPartitions;
+  const bool measures =
+      setup.chooseRoutes || setup.options.servers.partitions == ServerOptions::kAutoPartitions;
   if (measures && !tables.empty()) touched = setup.look(tables);
   std::vector<TableRoute> routes(tables.size(), TableRoute::kServers);
   if (setup.chooseRoutes && !tables.empty()) routes = chooseRoutes(workers, tables, touched);
@@ -75,7 +76,8 @@ HybridParts partsOf(const Workers& workers, const ExchangeSetup& setup) {
   parts.servers = {.optimizer = optimizerForServers(setup.optimizer),
                    .clipNorm = setup.clipNorm,
                    .policy = *setup.policy,
-                   .partitions = partitionsFor(workers, setup, parts.served.tables, servedRows)};
+                   .partitions = partitionsFor(workers, setup, parts.served.tables, servedRows),
+                   .metrics = setup.metrics};
   return parts;
 }
 
@@ -142,6 +144,7 @@ void HybridExchange::endSlice() {
 // The servers know the rows' gradients and this worker the rest: the squares of the latter go to
 // the servers, which answer with what clipping multiplies all gradients by.
 StepResult HybridExchange::finish(const StepEnd& end) {
+  tables_->backwardEnded();
   const StepResult result = dense_->finishSums(end);
   ps::Finish finish{
       .share = end.share, .factor = end.factor, .plateau = end.plateau, .stop = stop_};

@@ -3,6 +3,8 @@
 // averaged. A checkpoint holds worker 0's, which a resumed run gives to every worker.
 #include "train/exchange/local_sgd.h"
 
+#include <utility>
+
 #include "colla/error.h"
 #include "train/exchange/allreduce.h"
 #include "train/exchange/parameter_average.h"
@@ -16,17 +18,22 @@ std::unique_ptr<Group> groupOfOne(const Workers& workers) {
   return valueOrThrow(workers.group.subgroup(std::span(&self, 1)));
 }
 
+// An optimizer that is not Colla's may move rows that have no gradient: then tables travel whole.
+std::vector<std::string> tablesOf(const ExchangeSetup& setup) {
+  if (!std::holds_alternative<OptimizerOptions>(setup.optimizer)) return {};
+  return setup.rowSparse;
+}
+
 class LocalSgdExchange final : public Exchange {
  public:
   LocalSgdExchange(const Workers& workers, const ExchangeSetup& setup)
       : workers_(workers),
-        setup_(setup),
+        every_(setup.options.localSgd.every),
         myself_(groupOfOne(workers)),
         own_({workers.job, *myself_, valueOrThrow(SliceMap::even(workers.slices().size(), 1))},
-             setupOfOne(setup)) {
-    // One that is not Colla's may move rows that have no gradient: then tables travel whole.
-    if (!std::holds_alternative<OptimizerOptions>(setup.optimizer)) setup_.rowSparse.clear();
-  }
+             setupOfOne(setup)),
+        average_(workers, setup.parameters, tablesOf(setup), setup.buffers, setup.options.localSgd,
+                 setup.metrics) {}
 
   void beginStep(ps::Stop stop) override {
     stop_ = stop;
@@ -41,30 +48,37 @@ class LocalSgdExchange final : public Exchange {
   int missingSlices() const override { return own_.missingSlices(); }
 
   StepResult finish(const StepEnd& end) override {
-    ParameterAverage& average = averager();  // Before the update: it has the common parameters.
+    // A program may set its parameters until its first step, and has the same ones everywhere then.
+    if (!std::exchange(begun_, true)) average_.begin();
     StepResult result = own_.finish(end);
     result.stop = ps::Stop::kNo;  // All workers end at the same average.
     for (std::size_t i = 0; i < own_.sums().size(); ++i) {
       const torch::Tensor& gradient = own_.sums()[i];
       if (!gradient.defined() || !gradient.is_sparse()) continue;
-      average.touch(static_cast<int>(i), gradient._indices().flatten());
+      average_.touch(static_cast<int>(i), gradient._indices().flatten());
     }
     samples_ += end.samples;
     allSamples_ += end.batch;
     ++steps_;
-    if (steps_ >= setup_.local.every || end.last) result.stop = averageNow();
+    if (steps_ >= every_ || end.last) result.stop = averageNow();
     return result;
   }
 
   void start(std::int64_t step, const SavedState& saved) override {
+    if (!settled()) {
+      throw Error(StatusCode::kInvalidArgument,
+                  "workers have trained apart since their last average: average() comes first, on "
+                  "every worker");
+    }
+    begun_ = false;
     if (!saved) return own_.start(step, saved);
     const SharedViews shared(workers_.group, {saved->begin(), saved->end()});
-    own_.start(step, averager().restore(shared.views()));
+    own_.start(step, average_.restore(shared.views()));
   }
 
   NamedTensors leaveEpoch() override {
     NamedTensors state = own_.leaveEpoch();
-    for (auto& momentum : tensorsOf(averager().state())) state.push_back(std::move(momentum));
+    for (auto& momentum : tensorsOf(average_.state())) state.push_back(std::move(momentum));
     return state;
   }
   void enterEpoch(std::int64_t step, std::span<const checkpoint::TensorView> state) override {
@@ -73,7 +87,7 @@ class LocalSgdExchange final : public Exchange {
 
   ExchangeState state(std::int64_t step, const Refusal& refusal) override {
     ExchangeState state = own_.state(step, refusal);
-    for (checkpoint::TensorView& view : averager().state()) state.optimizer.push_back(view);
+    for (checkpoint::TensorView& view : average_.state()) state.optimizer.push_back(view);
     return state;
   }
 
@@ -90,15 +104,6 @@ class LocalSgdExchange final : public Exchange {
     return setup;
   }
 
-  // Made in the first step, so that a program may set its parameters until then.
-  ParameterAverage& averager() {
-    if (!average_) {
-      average_.emplace(workers_, setup_.parameters, setup_.rowSparse, setup_.buffers, setup_.local,
-                       setup_.metrics);
-    }
-    return *average_;
-  }
-
   // Workers weigh as much as their samples since the last average, as gradients do.
   ps::Stop averageNow() {
     const double share = allSamples_ > 0
@@ -106,14 +111,15 @@ class LocalSgdExchange final : public Exchange {
                                    workers_.slices().size()
                              : 1.0 / workers_.map.slices();
     steps_ = samples_ = allSamples_ = 0;
-    return averager().average(share, stop_);
+    return average_.average(share, stop_);
   }
 
   const Workers workers_;
-  ExchangeSetup setup_;
+  const std::int64_t every_;
   const std::unique_ptr<Group> myself_;
   AllreduceExchange own_;
-  std::optional<ParameterAverage> average_;
+  ParameterAverage average_;
+  bool begun_ = false;  // average_ has seen the parameters that the first step begins with.
   // Since the last average: steps, and samples of this worker and of all.
   std::int64_t steps_ = 0;
   std::int64_t samples_ = 0;

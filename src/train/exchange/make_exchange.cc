@@ -1,4 +1,4 @@
-// The strategies that there are, and what makes the exchange of each: a new strategy is one row.
+// What makes the exchange of each strategy: a new strategy is one line.
 #include "colla/error.h"
 #include "train/exchange/allreduce.h"
 #include "train/exchange/exchange.h"
@@ -8,11 +8,18 @@
 
 namespace colla::train {
 
-Pace paceOf(Strategy strategy, const std::optional<ps::PolicyOptions>& policy) {
-  if (strategy == Strategy::kLocalSgd) return {.ownMeans = true};
-  // An allreduce in every step keeps hybrid's workers together, whatever its servers would allow.
-  if (!policy || strategy == Strategy::kHybrid) return {};
-  return {.inStep = policy->exact(), .updatePerBatch = policy->together()};
+StepRules stepRulesOf(Strategy strategy, const std::optional<ps::PolicyOptions>& policy) {
+  switch (traitsOf(strategy).pacing) {
+    case Pacing::kTogether:
+      return {};
+    case Pacing::kRounds:
+      return {.ownMeans = true};
+    case Pacing::kServersSync:
+    case Pacing::kServersAsync:
+    case Pacing::kServersSsp:
+      return {.evaluateTogether = policy->exact(), .updatePerBatch = policy->together()};
+  }
+  throw Error(StatusCode::kInternal, "a strategy without a pacing");
 }
 
 std::unique_ptr<Exchange> makeExchange(Strategy strategy, const Workers& workers,

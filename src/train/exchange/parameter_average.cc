@@ -20,13 +20,18 @@ torch::Tensor sparseRows(const torch::Tensor& rows, const torch::Tensor& values,
   return sparse._coalesced_(true);
 }
 
+// What the outer optimizer's state of a parameter is called in a checkpoint.
+std::string stateName(const Parameter& parameter) {
+  return fmt::format("{}/{}", parameter.name, kOuterMomentum);
+}
+
 }  // namespace
 
 ParameterAverage::ParameterAverage(const Workers& workers, std::vector<Parameter> parameters,
                                    std::span<const std::string> tables,
                                    std::vector<Parameter> buffers, const LocalSgdOptions& options,
                                    TrainMetrics* metrics)
-    : workers_(workers), options_(options), buffers_(std::move(buffers)) {
+    : workers_(workers), options_(options), buffers_(std::move(buffers)), metrics_(metrics) {
   for (Parameter& parameter : parameters) {
     Moved& moved = moved_.emplace_back();
     moved.table = std::ranges::find(tables, parameter.name) != tables.end();
@@ -39,6 +44,15 @@ ParameterAverage::ParameterAverage(const Workers& workers, std::vector<Parameter
   reducing.hooks = false;
   reducing.metrics = metrics;
   reducer_.emplace(workers_, entries(), reducing);
+}
+
+void ParameterAverage::begin() {
+  const torch::NoGradGuard noGrad;
+  for (Moved& moved : moved_) {
+    moved.common.copy_(moved.parameter.tensor);
+    moved.rows.clear();
+  }
+  for (std::size_t i = 0; i < buffers_.size(); ++i) commonBuffers_[i].copy_(buffers_[i].tensor);
 }
 
 std::vector<Reducer::Entry> ParameterAverage::entries() const {
@@ -116,6 +130,8 @@ void ParameterAverage::moveAll(Moved& moved, const torch::Tensor& mean) const {
 
 ps::Stop ParameterAverage::average(double share, ps::Stop stop) {
   const torch::NoGradGuard noGrad;
+  // No backward pass hides an average, although its buckets travel one after another.
+  if (metrics_ != nullptr) metrics_->backwardEnded(std::chrono::steady_clock::now());
   std::vector<torch::Tensor> moves;
   for (const Moved& moved : moved_) moves.push_back(moveOf(moved, share));
   const SliceRange slices = workers_.slices();
@@ -152,7 +168,7 @@ std::vector<checkpoint::TensorView> ParameterAverage::state() const {
   std::vector<Parameter> momenta;
   for (const Moved& moved : moved_) {
     if (!moved.momentum.defined()) continue;
-    momenta.push_back({fmt::format("{}{}", moved.parameter.name, kOuterMomentum), moved.momentum});
+    momenta.push_back({stateName(moved.parameter), moved.momentum});
   }
   std::vector<checkpoint::TensorView> views;
   appendViews(views, momenta);
@@ -163,13 +179,12 @@ std::vector<checkpoint::TensorView> ParameterAverage::restore(
     std::span<const checkpoint::TensorView> saved) {
   std::vector<checkpoint::TensorView> rest;
   for (const checkpoint::TensorView& view : saved) {
-    if (!view.name.ends_with(kOuterMomentum)) {
+    if (!view.name.ends_with(fmt::format("/{}", kOuterMomentum))) {
       rest.push_back(view);
       continue;
     }
-    const std::string name = view.name.substr(0, view.name.size() - kOuterMomentum.size());
     for (Moved& moved : moved_) {
-      if (moved.parameter.name != name || !moved.momentum.defined()) continue;
+      if (stateName(moved.parameter) != view.name || !moved.momentum.defined()) continue;
       const Buffer memory = memoryOf(moved.momentum, view.name);
       if (memory.bytes().size() != view.bytes.size()) {
         throw Error(StatusCode::kMismatch,

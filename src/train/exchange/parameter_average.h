@@ -17,7 +17,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "checkpoint/tensor_view.h"
@@ -29,17 +28,16 @@
 
 namespace colla::train {
 
-// What the outer optimizer's state is called in a checkpoint, behind a parameter's name.
-inline constexpr std::string_view kOuterMomentum = "/outer_momentum";
-
 class ParameterAverage {
  public:
-  // Every worker has the same values in all tensors. `tables` are the names of the parameters of
-  // which touch() says what changes.
+  // `tables` are the names of the parameters of which touch() says what changes.
   ParameterAverage(const Workers& workers, std::vector<Parameter> parameters,
                    std::span<const std::string> tables, std::vector<Parameter> buffers,
                    const LocalSgdOptions& options, TrainMetrics* metrics = nullptr);
 
+  // Every worker has the same values in all tensors now, as at construction: the next average is of
+  // what they change from here on.
+  void begin();
   // This worker has changed these rows of a table since the last average, maybe not for the first
   // time.
   void touch(int parameter, const torch::Tensor& rows);
@@ -78,6 +76,7 @@ class ParameterAverage {
   std::vector<Moved> moved_;
   const std::vector<Parameter> buffers_;
   std::vector<torch::Tensor> commonBuffers_;  // As they were after the last average.
+  TrainMetrics* const metrics_;
   std::optional<Reducer> reducer_;
 };
 

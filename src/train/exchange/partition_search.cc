@@ -20,21 +20,21 @@ constexpr double kSlower = 1.1;       // A trial that ends the search.
 constexpr double kGoodEnough = 1.05;  // Of the fastest.
 constexpr int kMostPerServer = 64;
 
-ps::Declaration declarationOf(const Job& job, const SliceMap& map,
-                              std::span<const TrialTable> tables, int partitions) {
+ps::Declaration declarationOf(const Workers& workers, std::span<const TrialTable> tables,
+                              int partitions) {
   ps::Declaration declaration;
   for (const TrialTable& table : tables) {
     declaration.entries.push_back(
         {.name = table.name, .kind = ps::Kind::kRows, .shape = table.shape, .order = 0});
   }
-  declaration.layout = {.servers = job.servers(), .partitions = partitions};
+  declaration.layout = {.servers = workers.job.servers(), .partitions = partitions};
   declaration.optimizer = Sgd{};
-  declaration.policy.workers = job.size();
-  for (int worker = 0; worker < map.workers(); ++worker) {
-    declaration.firstSlices.push_back(map.range(worker).begin);
+  declaration.policy.workers = workers.size();
+  for (int worker = 0; worker < workers.size(); ++worker) {
+    declaration.firstSlices.push_back(workers.map.range(worker).begin);
   }
-  declaration.firstSlices.push_back(map.slices());
-  declaration.threads = job.threads();
+  declaration.firstSlices.push_back(workers.map.slices());
+  declaration.threads = workers.job.threads();
   return declaration;
 }
 
@@ -53,17 +53,16 @@ Status exchange(ps::Client& client, std::span<const TrialTable> tables, std::siz
 }
 
 // The median over some steps, of the slowest worker in each.
-Result<double> tryOne(Job& job, const SliceMap& map, std::span<const TrialTable> tables,
-                      int partitions) {
-  COLLA_TRY_ASSIGN(
-      const auto client,
-      ps::Client::connect(ps::clientOptions(job), declarationOf(job, map, tables, partitions)));
-  if (job.rank() == 0) {
+Result<double> tryOne(const Workers& workers, std::span<const TrialTable> tables, int partitions) {
+  COLLA_TRY_ASSIGN(const auto client,
+                   ps::Client::connect(ps::clientOptions(workers.job),
+                                       declarationOf(workers, tables, partitions)));
+  if (workers.rank() == 0) {
     COLLA_TRY(client->start(0, std::vector<std::int64_t>(tables.size())));
   }
   COLLA_TRY(client->begin().status());
-  const std::size_t leaves = map.subtrees(job.rank()).size();
-  ps::Finish finish{.share = 1.0 / job.size()};
+  const std::size_t leaves = workers.map.subtrees(workers.rank()).size();
+  ps::Finish finish{.share = 1.0 / workers.size()};
   finish.present.assign(tables.size(), 1);
   std::array<double, kSteps> seconds{};
   for (int step = -kWarmup; step < static_cast<int>(kSteps); ++step) {
@@ -73,7 +72,7 @@ Result<double> tryOne(Job& job, const SliceMap& map, std::span<const TrialTable>
     seconds[step] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   COLLA_TRY(client->leave(/*again=*/true));
-  COLLA_TRY(allreduce(job.world(), std::span<double>(seconds), {.op = ReduceOp::kMax}));
+  COLLA_TRY(allreduce(workers.group, std::span<double>(seconds), {.op = ReduceOp::kMax}));
   std::ranges::sort(seconds);
   return seconds[kSteps / 2];
 }
@@ -105,14 +104,14 @@ PartitionChoice choosePartitions(std::span<const PartitionTrial> trials) {
   return choice;
 }
 
-Result<PartitionChoice> searchPartitions(Job& job, const SliceMap& map,
+Result<PartitionChoice> searchPartitions(const Workers& workers,
                                          std::span<const TrialTable> tables) {
   std::int64_t mostRows = 0;
   for (const TrialTable& table : tables) mostRows = std::max(mostRows, table.shape.front());
   std::vector<PartitionTrial> trials;
   // Times are the slowest worker's on every worker, so all go on and end alike.
-  while (const int next = nextPartitions(trials, job.servers(), mostRows)) {
-    COLLA_TRY_ASSIGN(const double seconds, tryOne(job, map, tables, next));
+  while (const int next = nextPartitions(trials, workers.job.servers(), mostRows)) {
+    COLLA_TRY_ASSIGN(const double seconds, tryOne(workers, tables, next));
     trials.push_back({next, seconds});
   }
   return choosePartitions(trials);

@@ -10,9 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "colla/job.h"
-#include "colla/slices.h"
 #include "colla/status.h"
+#include "train/exchange/workers.h"
 
 namespace colla::train {
 
@@ -41,7 +40,7 @@ PartitionChoice choosePartitions(std::span<const PartitionTrial> trials);
 
 // Every worker calls it, before it declares anything to the servers; all get the same. The servers
 // hold the tables, empty, while it lasts.
-Result<PartitionChoice> searchPartitions(Job& job, const SliceMap& map,
+Result<PartitionChoice> searchPartitions(const Workers& workers,
                                          std::span<const TrialTable> tables);
 
 }  // namespace colla::train

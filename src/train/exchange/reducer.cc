@@ -274,7 +274,8 @@ void Reducer::putRows(int entry, const collective::Rows& rows) {
 // The sums are sparse tensors whose memory is rows_'s.
 void Reducer::finishRows() {
   if (!rows_) return;
-  throwIfError(rows_->finish(workers_.group));
+  throwIfError(
+      counted([&] { return rows_->finish(workers_.group); }, [&] { return rows_->bytes(); }));
   for (int entry = 0; entry < static_cast<int>(entries_.size()); ++entry) {
     if (matrices_[entry] < 0) continue;
     const Rows& sum = rows_->sum(matrices_[entry]);
@@ -343,19 +344,21 @@ void Reducer::startReady() {
     SharedBucket& bucket = *buckets_[started_++];
     bucket.handle = workers_.group.async([this, &bucket](Group& group) {
       const collective::SumPart part = partOf(bucket);
-      return counted(part.result.bytes().size(), [&] {
-        return allreduce(group, workers_.map, part.partials, part.result, {.op = options_.op});
-      });
+      return counted(
+          [&] {
+            return allreduce(group, workers_.map, part.partials, part.result, {.op = options_.op});
+          },
+          [&] { return part.result.bytes().size(); });
     });
   }
 }
 
-template <typename Exchange>
-Status Reducer::counted(std::size_t bytes, const Exchange& exchange) const {
+template <typename Exchange, typename Bytes>
+Status Reducer::counted(const Exchange& exchange, const Bytes& bytes) const {
   if (options_.metrics == nullptr || workers_.size() == 1) return exchange();
   const TimePoint began = std::chrono::steady_clock::now();
   const Status status = exchange();
-  options_.metrics->exchanged(bytes, began, std::chrono::steady_clock::now());
+  options_.metrics->exchanged(bytes(), began, std::chrono::steady_clock::now());
   return status;
 }
 
@@ -371,9 +374,12 @@ Status Reducer::exchangeTail() {
     parts.push_back(partOf(*buckets_[i]));
     bytes += parts.back().result.bytes().size();
   }
-  return counted(bytes, [&] {
-    return collective::allreduceTogether(workers_.group, workers_.map, parts, {.op = options_.op});
-  });
+  return counted(
+      [&] {
+        return collective::allreduceTogether(workers_.group, workers_.map, parts,
+                                             {.op = options_.op});
+      },
+      [&] { return bytes; });
 }
 
 void Reducer::endSlice() {

@@ -105,9 +105,9 @@ class Reducer {
   void startReady();
   collective::SumPart partOf(SharedBucket& bucket) const;
   Status exchangeTail();
-  // Runs `exchange`, which moves `bytes`, and counts it.
-  template <typename Exchange>
-  Status counted(std::size_t bytes, const Exchange& exchange) const;
+  // Runs `exchange`, and counts it and the bytes that it has moved, which `bytes` knows then.
+  template <typename Exchange, typename Bytes>
+  Status counted(const Exchange& exchange, const Bytes& bytes) const;
 
   const Workers workers_;
   const SliceRange range_;

@@ -41,6 +41,10 @@ class RowSums {
   std::vector<Rows> takePartials(int matrix);
   // Ends the step: sums over all workers, who all call it.
   Status finish(Group& group);
+  // Bytes that this worker gave to the others in the last finish(): numbers of rows, and values.
+  std::size_t bytes() const {
+    return std::span(myRows_).size_bytes() + std::span(myValues_).size_bytes();
+  }
   // After finish(), until the next one.
   const Rows& sum(int matrix) const { return sums_[matrix]; }
 

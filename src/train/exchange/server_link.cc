@@ -59,13 +59,14 @@ ServerLink::ServerLink(const Workers& workers, Tensors tensors, const ServerPlan
       doubles_(workers.map.subtrees(workers.rank()), DataType::kFloat64),
       pointers_(static_cast<std::size_t>(floats_.buffers())),
       rows_(workers.map, workers.rank(), widthsOf(tensors_.tables)),
-      next_(range_.begin) {
+      next_(range_.begin),
+      metrics_(plan.metrics) {
   const ps::ClientOptions options = ps::clientOptions(workers.job);
   client_ = valueOrThrow(ps::Client::connect(options, declaration(plan)));
   for (const Parameter& table : tensors_.tables) {
     fresh_.emplace_back(static_cast<std::size_t>(table.tensor.size(0)), 0);
   }
-  if (workers.rank() == 0) snapshots_.emplace(options, client_->layout());
+  if (workers.records()) snapshots_.emplace(options, client_->layout());
   for (int i = floats_.partials(); i < floats_.buffers(); ++i) {
     levels_.emplace_back(client_->layout().areaBytes());
   }
@@ -209,7 +210,29 @@ void ServerLink::takeRows(int table, const torch::Tensor& gradient) {
 
 void ServerLink::pushTable(int table) {
   pushed_[table] = true;
-  client_->pushRows(firstTable() + table, rows_.takePartials(table));
+  const std::vector<Rows> leaves = rows_.takePartials(table);
+  std::size_t bytes = 0;
+  for (const Rows& leaf : leaves) {
+    bytes += std::span(leaf.rows).size_bytes() + std::span(leaf.values).size_bytes();
+  }
+  countPush(bytes);
+  client_->pushRows(firstTable() + table, leaves);
+}
+
+void ServerLink::countPush(std::size_t bytes) {
+  if (metrics_ == nullptr) return;
+  if (!pushing_) pushing_ = std::chrono::steady_clock::now();
+  uncounted_ += bytes;
+}
+
+// Pushes do not wait: what left by now travels beside the backward pass.
+void ServerLink::backwardEnded() {
+  if (metrics_ == nullptr) return;
+  const TimePoint now = std::chrono::steady_clock::now();
+  if (pushing_) metrics_->exchanged(uncounted_, *pushing_, now);
+  pushing_.reset();
+  uncounted_ = 0;
+  metrics_->backwardEnded(now);
 }
 
 std::span<std::byte* const> ServerLink::buffersOf(int entry) {
@@ -248,7 +271,9 @@ void ServerLink::hasValue(int entry) {
   seen_[entry] = true;
   if (*slice_ + 1 < range_.end) return;
   for (const int block : blocksOf_[entry]) {
-    if (--missing_[block] == 0) client_->push(block);
+    if (--missing_[block] > 0) continue;
+    countPush(client_->layout().blocks()[block].bytes);
+    client_->push(block);
   }
 }
 
@@ -286,6 +311,8 @@ void ServerLink::endSlice() {
 }
 
 ServerLink::End ServerLink::finish(ps::Finish finish) {
+  if (!finish.empty) backwardEnded();
+  const TimePoint began = std::chrono::steady_clock::now();
   if (finish.empty) {
     std::ranges::fill(present_, 0);
   } else {
@@ -297,6 +324,11 @@ ServerLink::End ServerLink::finish(ps::Finish finish) {
   next_ = range_.begin;
   finish.present = present_;
   const ps::Turn turn = valueOrThrow(client_->finish(finish));
+  if (metrics_ != nullptr && !finish.empty) {
+    metrics_->exchanged(uncounted_, began, std::chrono::steady_clock::now());
+    uncounted_ = 0;
+    pushing_.reset();
+  }
   ++turn_;
   std::span<const double> numbers;
   if (tensors_.numbers > 0) {

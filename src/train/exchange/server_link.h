@@ -26,6 +26,7 @@
 #include "train/exchange/parameter.h"
 #include "train/exchange/row_sums.h"
 #include "train/exchange/workers.h"
+#include "train/metrics.h"
 #include "train/row_lookup.h"
 
 namespace colla::train {
@@ -40,6 +41,7 @@ struct ServerPlan {
   // Each backward() is one slice, and its gradient counts as a share of the mean over all slices;
   // nobody calls beginSlice() and endSlice().
   bool oneSlicePerBackward = false;
+  TrainMetrics* metrics = nullptr;  // What counts bytes and seconds of the exchange; may be null.
 };
 
 class ServerLink final : public RowSource {
@@ -75,6 +77,9 @@ class ServerLink final : public RowSource {
   void addBuffer(int buffer, const torch::Tensor& value, bool changed);
   void addNumbers(std::span<const double> numbers);
 
+  // What is pushed from here on keeps the step waiting. finish() says so itself; it is for those
+  // who have something else to wait for in between.
+  void backwardEnded();
   struct End {
     ps::Turn turn;
     std::span<const double> numbers;  // Sums over the workers that were taken.
@@ -99,7 +104,7 @@ class ServerLink final : public RowSource {
     std::vector<checkpoint::TensorView> optimizer;
     std::vector<std::vector<std::byte>> memory;
   };
-  // Has the servers take one, unless they have that of step `held`; its step. For worker 0.
+  // Has the servers take one, unless they have that of step `held`; its step. For the recorder.
   std::int64_t takeSnapshot(std::int64_t held = -1);
   // Reads it. From any thread.
   Result<std::shared_ptr<const Copy>> readSnapshot();
@@ -119,6 +124,7 @@ class ServerLink final : public RowSource {
   void addZeros(int entry);
   void keepFirst(int entry, const void* values);
   void hasValue(int entry);
+  void countPush(std::size_t bytes);
   std::span<std::byte* const> buffersOf(int entry);
   int slotsOf(int entry) const { return static_cast<int>(client_->slotsOf(entry).size()); }
   std::string slotName(int entry, int slot) const;
@@ -131,7 +137,7 @@ class ServerLink final : public RowSource {
   const SliceRange range_;
   const Tensors tensors_;
   std::unique_ptr<ps::Client> client_;
-  std::optional<ps::Snapshots> snapshots_;  // Worker 0's.
+  std::optional<ps::Snapshots> snapshots_;  // The recorder's.
   const collective::PartialSums floats_;
   const collective::PartialSums doubles_;
   std::vector<ps::AlignedBytes> levels_;  // What partial sums are folded from.
@@ -146,6 +152,10 @@ class ServerLink final : public RowSource {
   std::vector<std::vector<int>> blocksOf_;
   std::optional<int> slice_;
   int next_ = 0;
+  // Of this step: what was pushed since `pushing_` and is not counted yet; nothing: no push so far.
+  TrainMetrics* const metrics_;
+  std::size_t uncounted_ = 0;
+  std::optional<TimePoint> pushing_;
   std::optional<GradientHooks> hooks_;
 };
 

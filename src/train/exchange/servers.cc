@@ -39,14 +39,15 @@ const OptimizerOptions& optimizerForServers(const Optimizer& optimizer) {
 int partitionsFor(const Workers& workers, const ExchangeSetup& setup,
                   std::span<const Parameter> tables,
                   std::span<const std::vector<std::int64_t>> touched) {
-  if (setup.partitions != kAutoPartitions) return setup.partitions;
+  const int wanted = setup.options.servers.partitions;
+  if (wanted != ServerOptions::kAutoPartitions) return wanted;
   std::vector<TrialTable> trial;
   for (std::size_t i = 0; i < tables.size(); ++i) {
     trial.push_back({tables[i].name, tables[i].tensor.sizes().vec(), touched[i]});
   }
   if (trial.empty()) return 0;
-  const PartitionChoice choice = valueOrThrow(searchPartitions(workers.job, workers.map, trial));
-  if (workers.rank() == 0) {
+  const PartitionChoice choice = valueOrThrow(searchPartitions(workers, trial));
+  if (workers.records()) {
     log::info(
         "{} partitions of each table: pulls and pushes of the first batch's rows took, by "
         "partitions, {}",
@@ -74,7 +75,7 @@ ExchangeState snapshotOf(ServerLink& link, std::int64_t wanted, const Refusal& r
 }
 
 ServerExchange::ServerExchange(const Workers& workers, const ExchangeSetup& setup)
-    : together_(setup.policy->together()), own_(setup.numbers), metrics_(setup.metrics) {
+    : together_(setup.policy->together()), own_(setup.numbers) {
   ServerLink::Tensors served;
   std::vector<int> tableOrders;
   for (int i = 0; i < static_cast<int>(setup.parameters.size()); ++i) {
@@ -85,20 +86,21 @@ ServerExchange::ServerExchange(const Workers& workers, const ExchangeSetup& setu
     } else {
       served.parameters.push_back(parameter);
       served.orders.push_back(i);
-      bytes_ += parameter.tensor.nbytes();
     }
   }
   served.orders.insert(served.orders.end(), tableOrders.begin(), tableOrders.end());
   served.buffers = setup.buffers;
   served.numbers = setup.numbers;
+  std::vector<std::vector<std::int64_t>> touched;
+  if (setup.options.servers.partitions == ServerOptions::kAutoPartitions) {
+    touched = setup.look(served.tables);
+  }
   const ServerPlan plan{.optimizer = optimizerForServers(setup.optimizer),
                         .clipNorm = setup.clipNorm,
                         .policy = *setup.policy,
-                        .partitions = partitionsFor(workers, setup, served.tables,
-                                                    setup.partitions == kAutoPartitions
-                                                        ? setup.look(served.tables)
-                                                        : std::vector<std::vector<std::int64_t>>()),
-                        .oneSlicePerBackward = setup.oneSlicePerBackward};
+                        .partitions = partitionsFor(workers, setup, served.tables, touched),
+                        .oneSlicePerBackward = setup.oneSlicePerBackward,
+                        .metrics = setup.metrics};
   link_ = std::make_unique<ServerLink>(workers, std::move(served), plan);
 }
 
@@ -119,8 +121,6 @@ void ServerExchange::addNumbers(std::span<const double> numbers) {
 StepResult ServerExchange::finish(const StepEnd& end) {
   // Servers that wait for every worker wait for those without samples too.
   const bool empty = end.empty || (end.share == 0 && !together_);
-  const TimePoint began = std::chrono::steady_clock::now();
-  if (metrics_ != nullptr) metrics_->backwardEnded(began);
   const ServerLink::End said = link_->finish({.share = end.share,
                                               .samples = end.samples,
                                               .factor = end.factor,
@@ -128,7 +128,6 @@ StepResult ServerExchange::finish(const StepEnd& end) {
                                               .snapshotAt = end.saveAt,
                                               .empty = empty,
                                               .stop = stop_});
-  if (metrics_ != nullptr) metrics_->exchanged(bytes_, began, std::chrono::steady_clock::now());
   StepResult result;
   // The servers' numbers are of the last update, which need not be this worker's.
   result.numbers = own_;

@@ -39,9 +39,7 @@ class ServerExchange final : public Exchange {
   const bool together_;  // An update is made of all workers' gradients of a step.
   std::unique_ptr<ServerLink> link_;
   ps::Stop stop_ = ps::Stop::kNo;
-  std::vector<double> own_;  // This worker's numbers of the step.
-  TrainMetrics* const metrics_;
-  std::size_t bytes_ = 0;     // Of the dense parameters.
+  std::vector<double> own_;   // This worker's numbers of the step.
   std::int64_t trained_ = 0;  // Samples of the gradients that servers have taken, as last heard.
 };
 
