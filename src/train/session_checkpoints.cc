@@ -9,6 +9,7 @@
 #include "checkpoint/restore.h"
 #include "colla/error.h"
 #include "train/exchange/parameter_average.h"
+#include "train/interrupt.h"
 #include "train/session.h"
 #include "train/state.h"
 #include "train/user_code.h"
@@ -105,7 +106,9 @@ void Session::saveIn(checkpoint::Directory directory) {
   }
   checkpoint::SaverOptions saver;
   saver.keep = plan_.options.keep;
+  if (plan_.resumeStep) Interrupt::saved(*plan_.resumeStep);
   saver.afterSave = [this](const checkpoint::Saved& saved, double seconds) {
+    Interrupt::saved(saved.step);
     log::debug("saved {} in {:.3f} s", saved.path, seconds);
     for (const auto& hook : task_.hooks) hook->afterSave(saved.step, saved.path);
   };
