@@ -168,7 +168,7 @@ void Flags::addRun(CLI::App& app) {
                      "METRIC[:PATIENCE[:MIN-DELTA]]: end the run after PATIENCE (3) evaluations in "
                      "a row whose METRIC is not better than the best before them by more than "
                      "MIN-DELTA (0)")
-          ->option_text("METRIC[:…]")
+          ->option_text("METRIC[:...]")
           ->group(kRun);
   keepBestOption_ =
       app.add_option("--keep-best", options_.keepBest,
