@@ -61,7 +61,7 @@ double accuracyOf(const torch::Tensor& logits, const torch::Tensor& target);
 void checkInputAndTarget(const std::vector<torch::Tensor>& batch);
 
 // A module with forward(input), and `loss(output, target)` that gives the mean over a batch of
-// input and target.
+// input and target. Null for a null module, which the Trainer refuses.
 template <typename Net, typename Loss>
 std::unique_ptr<Model> modelOf(std::shared_ptr<Net> net, Loss loss) {
   class Simple final : public Model {
@@ -77,10 +77,12 @@ std::unique_ptr<Model> modelOf(std::shared_ptr<Net> net, Loss loss) {
     std::shared_ptr<Net> net_;
     Loss loss_;
   };
+  if (net == nullptr) return nullptr;
   return std::make_unique<Simple>(std::move(net), std::move(loss));
 }
 
-// A module whose forward(input) gives a logit for each class: cross entropy and accuracy.
+// A module whose forward(input) gives a logit for each class: cross entropy and accuracy. Null for
+// a null module.
 template <typename Net>
 std::unique_ptr<Model> classifier(std::shared_ptr<Net> net) {
   class Classifier final : public Model {
@@ -98,6 +100,7 @@ std::unique_ptr<Model> classifier(std::shared_ptr<Net> net) {
    private:
     std::shared_ptr<Net> net_;
   };
+  if (net == nullptr) return nullptr;
   return std::make_unique<Classifier>(std::move(net));
 }
 

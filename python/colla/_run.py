@@ -11,7 +11,7 @@ from typing import Any
 
 from colla._command import COMMAND
 
-# The options of horovod.run() that are flags of colla horovodrun.
+# The options of horovod.run() that are flags of colla horovodrun; those of _SWITCHES have no value.
 _FLAGS: Mapping[str, str] = {
     "hosts": "--hosts",
     "hostfile": "--hostfile",
@@ -19,12 +19,22 @@ _FLAGS: Mapping[str, str] = {
     "max_num_proc": "--max-np",
     "min_np": "--min-np",
     "min_num_proc": "--min-np",
+    "network_interface": "--network-interfaces",
     "network_interfaces": "--network-interfaces",
     "ssh_port": "--ssh-port",
     "start_timeout": "--start-timeout",
-    "use_gloo": "--gloo",
-    "use_mpi": "--mpi",
-    "verbose": "--verbose",
+}
+_SWITCHES: Mapping[str, str] = {"use_gloo": "--gloo", "use_mpi": "--mpi", "verbose": "--verbose"}
+
+# Options of horovod.run() that change nothing here, and why.
+_WITHOUT_EFFECT: Mapping[str, str] = {
+    "cooldown_range": "the number of workers does not change yet",
+    "disable_cache": "no choice of a host is kept",
+    "mpi_args": "Colla has a transport of its own",
+    "output_filename": "the workers' output goes where this program's does",
+    "reset_limit": "the number of workers does not change yet",
+    "slots": "the number of workers does not change yet",
+    "ssh_identity_file": "no host is reached by ssh here",
 }
 
 # What a worker's Python takes over from the one that called run(), by multiprocessing's names.
@@ -55,8 +65,9 @@ def run(
         np: How many workers. By default as many as `hosts` or `hostfile` have slots, or one.
         num_proc: Horovod's newer name for `np`.
         executable: The workers' Python; by default that of this program.
-        options: As horovod.run() has them: hosts, hostfile, max_np, min_np, network_interfaces, ssh_port,
-            start_timeout, use_gloo, use_mpi, verbose; each does what the flag of ``colla horovodrun`` does.
+        options: As horovod.run() has them: hosts, hostfile, max_np, min_np, network_interface, ssh_port,
+            start_timeout, use_gloo, use_mpi, verbose; each does what the flag of ``colla horovodrun`` does. Its
+            others are accepted, with a line on standard error that says why they change nothing.
 
     RuntimeError when a worker fails; the worker's own error is on standard error. ValueError for what can't be sent.
     """
@@ -73,12 +84,16 @@ def run(
         workers = 1
     flags = [] if workers is None else ["-np", str(workers)]
     for option, value in options.items():
-        if option not in _FLAGS:
-            raise TypeError(f"run() takes no option {option!r}: use {', '.join(_FLAGS)}")
-        if value is True:
-            flags.append(_FLAGS[option])
-        elif value is not None and value is not False:
+        if option not in (*_FLAGS, *_SWITCHES, *_WITHOUT_EFFECT):
+            raise TypeError(f"run() takes no option {option!r}: use {', '.join([*_FLAGS, *_SWITCHES])}")
+        if not value:
+            continue
+        if option in _FLAGS:
             flags += [_FLAGS[option], str(value)]
+        elif option in _SWITCHES:
+            flags.append(_SWITCHES[option])
+        else:
+            print(f"colla: run() ignores {option}: {_WITHOUT_EFFECT[option]}", file=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="colla-run-") as folder:
         pathlib.Path(folder, "task").write_bytes(_task(func, args, kwargs))
         worker = [executable or sys.executable, "-P", "-m", "colla._run_worker", folder]

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -43,8 +45,29 @@ std::vector<std::string> flagsOf(CLI::App& app) {
   return names;
 }
 
-// What is wrong with the names of commands and flags; empty if nothing is. Before CLI11 looks,
-// which would first miss what a mistyped flag should have given.
+std::string nothingFollows(const CLI::Option& option) {
+  return fmt::format("{} takes {}, but nothing follows it", option.get_name(), valueText(option));
+}
+
+std::string noSuchFlag(CLI::App& app, const std::string& name) {
+  return fmt::format("there is no flag {}{}", name, didYouMean(name, flagsOf(app)));
+}
+
+// Whether `name`, which is no flag of the app, looks like one. One dash and a letter that is a flag
+// may have the value right behind it, as -n2 does, and a number may be below 0.
+bool isUnknown(CLI::App& app, const std::string& name) {
+  if (name.starts_with("--")) return true;
+  const bool letter = std::isalpha(static_cast<unsigned char>(name[1])) != 0;
+  return letter && findOption(app, name.substr(0, 2)) == nullptr;
+}
+
+bool isTruth(std::string_view word) {
+  constexpr std::array<std::string_view, 4> kWords = {"true", "false", "1", "0"};
+  return std::ranges::find(kWords, word) != kWords.end();
+}
+
+// What is wrong with the names of commands and flags, and flags that lack their value; empty if
+// nothing is. Before CLI11 looks, which would first miss what a mistyped flag should have given.
 std::string wrongName(CLI::App& app, const Arguments& words) {
   const auto subcommands = app.get_subcommands({});
   if (!subcommands.empty() && !words.empty() && !isFlag(words.front())) {
@@ -55,12 +78,26 @@ std::string wrongName(CLI::App& app, const Arguments& words) {
                          didYouMean(words.front(), names));
     }
   }
-  for (const std::string& word : words) {
-    if (word == "--") break;
-    if (!word.starts_with("--")) continue;
-    const std::string name = word.substr(0, word.find('='));
-    if (findOption(app, name) != nullptr) continue;
-    return fmt::format("there is no flag {}{}", name, didYouMean(name, flagsOf(app)));
+  for (auto word = words.begin(); word != words.end() && *word != "--"; ++word) {
+    if (!isFlag(*word)) continue;
+    const std::string name = word->substr(0, word->find('='));
+    const CLI::Option* const option = findOption(app, name);
+    if (option == nullptr) {
+      if (isUnknown(app, name)) return noSuchFlag(app, name);
+      continue;
+    }
+    if (name != *word && option->get_items_expected_max() == 0 &&
+        !isTruth(word->substr(name.size() + 1))) {
+      return fmt::format("{} is \"{}\", but takes true, false or nothing", name,
+                         word->substr(name.size() + 1));
+    }
+    const bool takesNext = option->get_items_expected_min() > 0 && name == *word;
+    if (!takesNext || word + 1 == words.end()) continue;
+    const std::string next = (word + 1)->substr(0, (word + 1)->find('='));
+    if (next == "--" || (isFlag(next) && findOption(app, next) != nullptr)) {
+      return nothingFollows(*option);
+    }
+    if (!next.starts_with("--")) ++word;  // Its value, whatever that looks like.
   }
   return "";
 }
@@ -82,9 +119,12 @@ std::string messageOf(CLI::App& app, const CLI::ParseError& error) {
                          text.substr(equals + 3), valueText(*option));
     }
   }
-  constexpr std::string_view kExtra = "The following argument was not expected: ";
-  if (text.starts_with(kExtra) && isFlag(text.substr(kExtra.size()))) {
-    return fmt::format("there is no flag {}", text.substr(kExtra.size()));
+  for (const std::string_view extra : {"The following argument was not expected: ",
+                                       "The following arguments were not expected: "}) {
+    if (!text.starts_with(extra)) continue;
+    const std::string word = text.substr(text.rfind(' ') + 1);  // The first one comes last.
+    if (isFlag(word)) return fmt::format("there is no flag {}", word);
+    return fmt::format("there is no place for \"{}\"", word);
   }
   // What stands without a flag is called as the usage line has it.
   const CLI::Option* const required = optionBefore(" is required");
@@ -93,8 +133,7 @@ std::string messageOf(CLI::App& app, const CLI::ParseError& error) {
   }
   const CLI::Option* const option = optionBefore(":");
   if (option != nullptr && text.ends_with(" missing")) {
-    return fmt::format("{} takes {}, but nothing follows it", option->get_name(),
-                       valueText(*option));
+    return nothingFollows(*option);
   }
   if (option != nullptr && text.find(": At Most 1 ") != std::string::npos) {
     return fmt::format("{} is given more than once", option->get_name());

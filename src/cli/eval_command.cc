@@ -28,7 +28,7 @@ int evalCommand(const Arguments& arguments) {
       "Examples:\n"
       "  colla eval mlp runs/mlp\n"
       "  colla eval mlp runs/mlp@600 --data mnist:FOLDER --json\n"
-      "  colla eval mlp runs/mlp --np 2\n");
+      "  colla eval mlp runs/mlp --np 2          of a run with two slices or more\n");
   ModelArguments model(app);
   TrainOptions options;
   std::string strategy;

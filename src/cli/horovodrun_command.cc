@@ -2,8 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 
 #include "base/command_line.h"
 #include "base/config.h"
@@ -38,6 +41,37 @@ Result<int> slotsHere(const std::vector<launch::HostSlots>& hosts) {
     slots = std::min(slots + host.slots, launch::kMaxProcesses);
   }
   return slots;
+}
+
+// `import horovod` is to mean Colla in the Pythons of the job, as aliases.py does it for an
+// installed wheel. In a clone the package lies beside the command once it was built
+// (docs/python.md).
+void aliasHorovod(const std::string& program) {
+  constexpr char kAliases[] = "COLLA_ALIASES";
+  if (std::getenv(kAliases) != nullptr) return;
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const auto packages = self.parent_path().parent_path() / "python";
+  const auto site = packages / "colla" / "_site";
+  bool built = false;
+  for (const auto& entry : std::filesystem::directory_iterator(packages / "colla", error)) {
+    const std::string name = entry.path().filename();
+    built = built || (name.starts_with("_core.") && name.ends_with(".so"));
+  }
+  if (built && std::filesystem::exists(site)) {
+    const char* const before = std::getenv("PYTHONPATH");
+    std::string path = site.string() + ":" + packages.string();
+    if (before != nullptr && *before != '\0') path += std::string(":") + before;
+    setenv(kAliases, "horovod", 1);
+    setenv("PYTHONPATH", path.c_str(), 1);
+    return;
+  }
+  const std::string name = std::filesystem::path(program).filename();
+  if (!name.starts_with("python") && !name.ends_with(".py")) return;
+  fmt::print(stderr,
+             "{}: import horovod means Colla only for a Python that has the package colla: pip "
+             "install . there, then start this with `python -m colla horovodrun`\n",
+             kHorovodrun);
 }
 
 }  // namespace
@@ -151,6 +185,7 @@ int horovodrunCommand(const Arguments& arguments) {
                       it == typed.end() ? message : it->second + message.substr(flag.size()));
   }
   options.config = *std::move(config);
+  if (!options.command.empty()) aliasHorovod(options.command.front());
   return launch::run(options);
 }
 

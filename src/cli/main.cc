@@ -45,6 +45,8 @@ void printOverview() {
     fmt::print("  {:10} {}\n", command.name, command.summary);
   }
   fmt::print(
+      "\nIn a clone, ./colla install --prefix DIR installs what programs of your own are built "
+      "with.\n"
       "\nExamples:\n"
       "  colla demo                            see what Colla does, in a minute\n"
       "  colla train mlp --np 2 --epochs 3     train with two workers\n"

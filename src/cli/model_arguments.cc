@@ -5,6 +5,19 @@
 #include <cstdio>
 
 namespace colla::cli {
+namespace {
+
+// What --help calls the value of a model's flag, which the default shows.
+std::string wordFor(const models::Flag& flag) {
+  const bool digits = flag.fallback.find_first_not_of("0123456789") == std::string_view::npos;
+  if (digits && !flag.fallback.empty()) return "N";
+  const bool real = flag.fallback.find_first_not_of("0123456789.e-") == std::string_view::npos;
+  if (real && !flag.fallback.empty()) return "NUMBER";
+  if (flag.fallback == "true" || flag.fallback == "false") return "true|false";
+  return flag.name == "weights" ? "FILE" : "NAME";
+}
+
+}  // namespace
 
 ModelArguments::ModelArguments(CLI::App& app) : app_(app) {
   app.add_option("MODEL", name_, "which model: `colla models` lists them")->required();
@@ -39,6 +52,7 @@ std::optional<int> ModelArguments::takeModel(const Arguments& arguments, std::st
   for (const models::Flag& flag : entry_->flags) {
     app_.add_option(fmt::format("--{}", flag.name), values_.find(flag.name)->second,
                     std::string(flag.help))
+        ->option_text(wordFor(flag))
         ->default_str(std::string(flag.fallback))
         ->group(fmt::format("Model {}", entry_->name));
   }

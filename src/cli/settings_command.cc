@@ -11,7 +11,7 @@ int settingsCommand(const Arguments& arguments) {
   CLI::App app("Lists all settings: default, value now, where it comes from, and what it is for.",
                "colla settings");
   std::string file;
-  app.add_option("--config", file, "TOML file with settings; or COLLA_CONFIG");
+  app.add_option("--config", file, "TOML file with settings; or COLLA_CONFIG")->option_text("FILE");
   if (const auto exitCode = parse(app, arguments)) return *exitCode;
 
   const auto config = job::loadConfig({}, file);

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "commands.h"
+#include "launch/start_workers.h"
 
 namespace colla::cli {
 namespace {
@@ -19,7 +20,9 @@ int become(std::string name, const Arguments& arguments) {
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::string program = self.parent_path() / "colla-train";
 
-  std::string colla = "colla";
+  // By the name that the user typed, which the commands that a run offers begin with.
+  const auto typed = launch::argumentsOfSelf();
+  std::string colla = typed.ok() ? typed->front() : "colla";
   Arguments copies = arguments;
   std::vector<char*> words = {colla.data(), name.data()};
   for (std::string& argument : copies) words.push_back(argument.data());

@@ -160,7 +160,7 @@ Status Board::awaitCounter(std::atomic<std::uint64_t> Header::*counter, std::uin
   if (next == size()) return {};
   // Who broke the group may have left since: its reason counts, not that it is gone.
   if (anyBroken()) return whyBroken();
-  if (status.code() != StatusCode::kTimeout) return status.withContext(describe(call_));
+  if (status.code() != StatusCode::kTimeout) return brokenIn(call_, status);
 
   std::vector<std::string> missing;
   for (int rank = 0; rank < size(); ++rank) {

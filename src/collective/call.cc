@@ -100,21 +100,33 @@ std::string describe(const transport::Call& call) {
   return text;
 }
 
+namespace {
+
+// "allreduce of 89,654 float32": what a user knows of a call.
+std::string inWords(const transport::Call& call) {
+  if (call.operation >= kOperations.size()) return "an unknown operation";
+  const auto operation = static_cast<Operation>(call.operation);
+  const std::string what(toString(operation));
+  const std::string_view type = toString(static_cast<DataType>(call.type));
+  if (operation == Operation::kSubgroup) {
+    return fmt::format("the forming of a group of {}", call.count);
+  }
+  if (operation == Operation::kRefused || operation == Operation::kBarrier) return what;
+  if (operation == Operation::kAlltoallv) return fmt::format("{} of {}", what, type);
+  return fmt::format("{} of {} {}", what, grouped(call.count), type);
+}
+
+}  // namespace
+
+Status brokenIn(const transport::Call& call, const Status& status) {
+  return status.withContext(inWords(call));
+}
+
 Status didNotAnswer(std::span<const std::string> names, int first,
                     std::chrono::duration<double> waited, const transport::Call& call) {
-  const auto operation = static_cast<Operation>(call.operation);
-  std::string what(toString(operation));
-  if (operation == Operation::kSubgroup) {
-    what = fmt::format("the forming of a group of {}", call.count);
-  } else if (operation == Operation::kAlltoallv) {
-    what += fmt::format(" of {}", toString(static_cast<DataType>(call.type)));
-  } else if (operation != Operation::kRefused && operation != Operation::kBarrier) {
-    what +=
-        fmt::format(" of {} {}", grouped(call.count), toString(static_cast<DataType>(call.type)));
-  }
   return {StatusCode::kTimeout,
           fmt::format("{} did not answer for {} in {}", fmt::join(names, ", "), inSeconds(waited),
-                      what),
+                      inWords(call)),
           first};
 }
 

@@ -45,8 +45,12 @@ inline constexpr std::size_t kOperationCount = static_cast<std::size_t>(Operatio
 // "allreduce"; the name of the function that was called.
 std::string_view toString(Operation operation);
 
-// "allreduce of 1024 float32, sum" or "broadcast of 7 int64 from rank 2".
+// "allreduce of 1024 float32, sum" or "broadcast of 7 int64 from rank 2": all that ranks must agree
+// in, for messages that compare calls.
 std::string describe(const transport::Call& call);
+// The error of a call that a lost peer or the machine has broken: "allreduce of 89,654 float32:
+// rank 1 on host b is gone".
+Status brokenIn(const transport::Call& call, const Status& status);
 // The error of a rank that waited in vain: "rank 1 on host b did not answer for 5 s in allreduce of
 // 89,654 float32". `first` is the transport number of the first that is named.
 Status didNotAnswer(std::span<const std::string> names, int first,

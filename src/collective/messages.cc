@@ -81,7 +81,7 @@ Status Messages::explain(const Status& status) {
               request->peer()};
     }
   }
-  return status.withContext(describe(turn_.call));
+  return brokenIn(turn_.call, status);
 }
 
 // Among many, messages take several rounds: whom this rank waited for may have waited as well. So

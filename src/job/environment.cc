@@ -242,10 +242,19 @@ Result<Place> readTorchrun(const Reader& reader, Place place) {
   const std::string master = reader.text(kMasterAddress);
   if (master.empty()) return invalid("{} is not set", kMasterAddress);
   COLLA_TRY_ASSIGN(const std::int64_t port, reader.number(kMasterPort, 1, 65535));
+  // Several agents on one host, and numbers set by hand, count no hosts: a process whose host is
+  // that of rank 0 meets the others there, unless something is set for hosts. One elsewhere is
+  // refused.
+  const bool counted = place.localSize == place.size;
+  const bool forHosts = reader.has(kStore) || reader.has(kSecretFile) || reader.has("SLURM_JOB_ID");
+  if (!counted && !forHosts && ThisHost::real().is(master)) {
+    place.localSize = place.size;
+    place.localRank = place.rank;
+  }
   // The run id is "none" unless the user chose one; the master's address tells jobs apart then.
   std::string id = fmt::format("{}-{}-{}", reader.text("TORCHELASTIC_RUN_ID"), master, port);
   // Each host's torchrun counts the failures of its own processes: across hosts the counts differ.
-  if (place.localSize == place.size && reader.has("TORCHELASTIC_RESTART_COUNT")) {
+  if (counted && reader.has("TORCHELASTIC_RESTART_COUNT")) {
     id += "-" + reader.text("TORCHELASTIC_RESTART_COUNT");
   }
   return withStore(reader, place,

@@ -11,6 +11,10 @@
 // - Across hosts the secret is in the file that COLLA_SECRET_FILE names. Without that variable rank
 //   0 makes one and hands it out (job/handout.h): in a Slurm allocation by MUNGE, under mpirun by
 //   its process manager, which then tells where the store is as well.
+// - Whether a job is on one host is what the launcher's counts say. Under torchrun, and with its
+//   variables set by hand, they may count less than a host: where neither a store nor a secret is
+//   named, a process on MASTER_ADDR's host takes the job to be on that one, and waits there for the
+//   others. One on a different host says that it needs a secret.
 // - COLLA_JOB_ID, where set, stands for the launcher's own job id.
 // Lists of all processes, in COLLA_PS_HOSTS, COLLA_WORKER_HOSTS, COLLA_JOB_NAME and
 // COLLA_TASK_INDEX, count before the variables of mpirun, srun and torchrun, and never
@@ -70,7 +74,7 @@ using Environment = std::function<const char*(const char* name)>;
 // is one of N never becomes a job of its own by mistake.
 //
 // `environment` is std::getenv outside of tests. Apart from it only the host's name, the user's id
-// and, for lists, the addresses of the hosts in them count.
+// and, for lists and torchrun, the addresses of the hosts that are named count.
 Result<Place> readEnvironment(const Environment& environment);
 
 // What `colla run` gives a process so that readEnvironment() finds `place` there.

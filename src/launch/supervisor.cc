@@ -30,6 +30,7 @@ bool endsJob(int signal) {
 Supervisor::Supervisor(const Options& options, TimePoint now)
     : options_(options),
       ends_(static_cast<std::size_t>(options.workers + options.servers)),
+      follows_(ends_.size()),
       workersLeft_(options.workers),
       left_(options.workers + options.servers) {
   if (options.timeout) timeoutAt_ = now + *options.timeout;
@@ -80,9 +81,12 @@ void Supervisor::fail(int process, TimePoint now) {
   std::vector<int> suspects = std::exchange(losing_, {});
   losingUntil_ = TimePoint::max();
   suspects.push_back(process);
-  const auto fault =
+  auto culprit =
       std::ranges::find_if(suspects, [&](int suspect) { return isFault(*endOf(suspect)); });
-  settle(fault == suspects.end() ? suspects.front() : *fault, now);
+  if (culprit == suspects.end()) {
+    culprit = std::ranges::find_if_not(suspects, [&](int suspect) { return follows(suspect); });
+  }
+  settle(culprit == suspects.end() ? suspects.front() : *culprit, now);
 }
 
 bool Supervisor::isFailure(const End& end) const {
@@ -93,11 +97,16 @@ bool Supervisor::isFailure(const End& end) const {
 Supervisor::Action Supervisor::ended(int process, End end, TimePoint now) {
   auto& slot = ends_[static_cast<std::size_t>(process)];
   if (slot) return {};
+  if (options_.patient && !end.killed && end.value == kExitFollowed) {
+    follows_[static_cast<std::size_t>(process)] = true;
+    end.value = 1;
+  }
   slot = end;
   --left_;
   if (process < options_.workers) --workersLeft_;
   if (phase_ == Phase::kSettling) {
-    if (isFault(end) && !isFault(*endOf(culprit_))) culprit_ = process;
+    const bool led = follows(culprit_) && end.failed() && !follows(process);
+    if (led || (isFault(end) && !isFault(*endOf(culprit_)))) culprit_ = process;
   } else if (isFailure(end) && !canSpare(process)) {
     fail(process, now);
   } else if (isFailure(end)) {

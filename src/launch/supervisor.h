@@ -4,10 +4,11 @@
 // A job runs until all of its processes have ended. The first thing that goes wrong is its cause
 // of ending, and what follows from it is none. A process that fails takes its peers along in no
 // time, sometimes before it has quite ended itself, so after a failure there is a moment for all of
-// them to end: one that was killed by a fault of its own is the culprit then, else the first one.
-// After that processes are asked to end, and have a grace period before they are killed. An
-// interrupt that a patient job gets is a request, and nothing that goes wrong: processes may take
-// their time to follow it, and a failure meanwhile is a failure like any other.
+// them to end: one that was killed by a fault of its own is the culprit then, else the first one
+// that did not say, by its exit code, that it only followed others. After that processes are asked
+// to end, and have a grace period before they are killed. An interrupt that a patient job gets is a
+// request, and nothing that goes wrong: processes may take their time to follow it, and a failure
+// meanwhile is a failure like any other.
 //
 // A job may have workers to spare: then it goes on without one that failed. Whether that was all is
 // seen after the same moment: a worker that only followed a server or too many others is no loss to
@@ -30,6 +31,10 @@ struct End {
   bool failed() const { return killed || value != 0; }
 };
 
+// With this code a worker of a patient job ends whose only trouble is that others are gone. It
+// counts as 1.
+inline constexpr int kExitFollowed = 76;
+
 enum class Cause {
   kNone,          // Every process ended well.
   kFailed,        // culprit() did.
@@ -50,7 +55,7 @@ class Supervisor {
     int servers = 0;
     std::optional<std::chrono::milliseconds> timeout;
     std::chrono::milliseconds grace{5000};
-    bool patient = false;  // No limit after a first INT.
+    bool patient = false;  // No limit after a first INT; kExitFollowed has its meaning.
     int spareWorkers = 0;  // So many may fail, other than worker 0.
   };
   struct Action {
@@ -109,6 +114,7 @@ class Supervisor {
   void fail(int process, TimePoint now);
   bool canSpare(int process) const;
   void acceptLosses();
+  bool follows(int process) const { return follows_[static_cast<std::size_t>(process)]; }
   // Nobody asked for that end.
   bool isFailure(const End& end) const;
   bool waitsPatiently() const { return phase_ == Phase::kEnding && phaseEnds_ == TimePoint::max(); }
@@ -124,6 +130,7 @@ class Supervisor {
   int culprit_ = -1;
   int value_ = 0;
   std::vector<std::optional<End>> ends_;
+  std::vector<bool> follows_;  // Ended with kExitFollowed.
   std::vector<int> running_;
   std::vector<int> lost_;
   std::vector<int> losing_;  // Failed just now: whether they are a loss to bear shows

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <numbers>
@@ -13,9 +14,24 @@
 namespace colla {
 namespace {
 
-constexpr std::string_view kForms =
-    "constant, step:EVERY:FACTOR, exponential:EVERY:FACTOR, cosine:STEPS[:FLOOR] or "
-    "plateau:METRIC:PATIENCE:FACTOR[:MIN-DELTA], with or without ,warmup:STEPS behind it";
+constexpr std::array<std::string_view, 5> kForms = {
+    "constant", "step:EVERY:FACTOR", "exponential:EVERY:FACTOR", "cosine:STEPS[:FLOOR]",
+    "plateau:METRIC:PATIENCE:FACTOR[:MIN-DELTA]"};
+constexpr std::string_view kWarmup = ",warmup:STEPS";
+
+// What is right instead of a text whose shape is called `name`.
+Status expected(std::string_view name) {
+  std::vector<std::string> names;
+  for (const std::string_view form : kForms) {
+    names.emplace_back(form.substr(0, form.find(':')));
+    if (names.back() != name) continue;
+    return {StatusCode::kInvalidArgument,
+            fmt::format("{} is written {}, with or without {} behind it", name, form, kWarmup)};
+  }
+  return {StatusCode::kInvalidArgument,
+          fmt::format("expected {}, with or without {} behind it{}", fmt::join(kForms, ", "),
+                      kWarmup, didYouMean(name, names))};
+}
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -62,10 +78,7 @@ Result<Schedule> parse(std::string_view text) {
   const std::string_view name = parts[0];
   const std::size_t numbers = parts.size() - 1;
 
-  Result<Schedule> schedule(
-      StatusCode::kInvalidArgument,
-      fmt::format("expected {}{}", kForms,
-                  didYouMean(name, {"constant", "step", "exponential", "cosine", "plateau"})));
+  Result<Schedule> schedule(expected(name));
   if (halves.size() > 2) return schedule;
   if (name == "constant" && numbers == 0) schedule = Schedule{};
   if (name == "step" && numbers == 2) schedule = readShape<StepRate>(parts);
@@ -77,7 +90,7 @@ Result<Schedule> parse(std::string_view text) {
   if (schedule.ok() && halves.size() == 2) {
     const auto warmup = split(halves[1], ':');
     if (warmup.size() != 2 || warmup[0] != "warmup") {
-      return {StatusCode::kInvalidArgument, fmt::format("expected {}", kForms)};
+      return expected(name);
     }
     COLLA_TRY(readNumber(warmup[1], schedule->warmup));
   }
@@ -98,7 +111,8 @@ Status checkShape(const CosineRate& shape) {
 Status checkShape(const PlateauRate& shape) {
   if (shape.metric.empty()) return refuse("the metric", "missing", "loss or one of the model's");
   if (shape.patience < 1) return refuse("the patience", shape.patience, "at least 1 evaluation");
-  if (!(shape.minDelta >= 0)) return refuse("the least difference", shape.minDelta, "at least 0");
+  if (!std::isfinite(shape.minDelta) || shape.minDelta < 0)
+    return refuse("the least difference", shape.minDelta, "a number, 0 or more");
   if (shape.factor > 0 && shape.factor < 1) return {};
   return refuse("the factor", shape.factor, "above 0 and below 1");
 }

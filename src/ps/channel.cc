@@ -107,10 +107,11 @@ Status Channel::silent(std::span<const Expected> expected, std::span<const std::
   std::vector<std::string> names;
   for (const std::size_t i : open) names.push_back(expected[i].channel->name_);
   const auto waited = std::chrono::steady_clock::now() - since;
-  return {StatusCode::kTimeout,
-          fmt::format("{} did not answer for {} (collective_timeout)", fmt::join(names, ", "),
-                      inSeconds(waited)),
-          expected[open.front()].channel->peer_};
+  return {
+      StatusCode::kTimeout,
+      fmt::format("{} did not answer for {} (collective_timeout, and {} more that servers have)",
+                  fmt::join(names, ", "), inSeconds(waited), inSeconds(kServersLonger)),
+      expected[open.front()].channel->peer_};
 }
 
 // The result that follows an answer's head.

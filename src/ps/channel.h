@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <span>
@@ -17,6 +18,10 @@
 #include "transport/transport.h"
 
 namespace colla::ps {
+
+// What servers have beyond collective_timeout to answer: they name a worker that does not come
+// before the other workers give up on them.
+inline constexpr std::chrono::seconds kServersLonger{10};
 
 class Channel {
  public:

@@ -15,8 +15,6 @@
 namespace colla::ps {
 namespace {
 
-// Servers give up on a worker that does not come before workers give up on them.
-constexpr std::chrono::seconds kLonger{10};
 constexpr std::size_t kRowsAtOnce = std::size_t{1} << 20;  // Floats in a message of a table.
 
 std::vector<std::byte> copyOf(std::span<const std::byte> bytes) {
@@ -45,7 +43,7 @@ Turn turnOf(const Answer& answer) {
 }  // namespace
 
 Result<std::unique_ptr<Client>> Client::connect(ClientOptions options, Declaration declaration) {
-  options.timeout += kLonger;
+  options.timeout += kServersLonger;
   COLLA_TRY(validate(declaration.policy));
   COLLA_TRY_ASSIGN(const SliceMap map, SliceMap::of(declaration.firstSlices));
   COLLA_TRY_ASSIGN(Layout layout, Layout::make(declaration.entries, declaration.layout));

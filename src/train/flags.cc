@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <charconv>
 #include <cstdlib>
 
@@ -39,7 +40,7 @@ std::string helpFor(std::string_view option, std::string_view text) {
 
 }  // namespace
 
-Flags::Flags(CLI::App& app) {
+Flags::Flags(CLI::App& app) : app_(app) {
   addTraining(app);
   addServers(app);
   addLocalSgd(app);
@@ -174,15 +175,19 @@ void Flags::addRun(CLI::App& app) {
                  "steps between evaluations on the test set; by default after every epoch, with "
                  "--steps too; the end of the run is always evaluated")
       ->group(kRun);
-  app.add_option(
-         "--early-stop", earlyStop_,
-         "METRIC[:PATIENCE[:MIN-DELTA]]: end the run after PATIENCE (3) evaluations in a row "
-         "whose METRIC is not better than the best before them by more than MIN-DELTA (0)")
-      ->group(kRun);
-  app.add_option("--keep-best", options_.keepBest,
-                 "METRIC: save after each evaluation that is the best so far, and keep that "
-                 "checkpoint beside the newest, as DIR@best")
-      ->group(kRun);
+  earlyStopOption_ =
+      app.add_option("--early-stop", earlyStop_,
+                     "METRIC[:PATIENCE[:MIN-DELTA]]: end the run after PATIENCE (3) evaluations in "
+                     "a row whose METRIC is not better than the best before them by more than "
+                     "MIN-DELTA (0)")
+          ->option_text("METRIC[:...]")
+          ->group(kRun);
+  keepBestOption_ =
+      app.add_option("--keep-best", options_.keepBest,
+                     "save after each evaluation whose METRIC is the best so far, and keep that "
+                     "checkpoint beside the newest, as DIR@best")
+          ->option_text("METRIC")
+          ->group(kRun);
   app.add_flag("--no-eval", noEvaluation_, "do not evaluate")->group(kRun);
   addJsonFlag(app, options_.json, "one JSON object per step")->group(kRun);
   app.add_flag("--quiet", options_.quiet, "no progress on standard output")->group(kRun);
@@ -215,7 +220,10 @@ Result<TrainOptions> Flags::options(const Config& config, bool resumes) const {
     COLLA_TRY_ASSIGN(options.schedule, parseSchedule(schedule_));
   }
 
-  if (!earlyStop_.empty()) {
+  if (keepBestOption_->count() > 0 && options.keepBest.empty()) {
+    return invalid("--keep-best is \"\", but takes loss or a metric of the model");
+  }
+  if (earlyStopOption_->count() > 0) {
     COLLA_TRY_ASSIGN(options.earlyStop, parseEarlyStop(earlyStop_));
   }
 
@@ -255,6 +263,22 @@ Result<TrainOptions> Flags::options(const Config& config, bool resumes) const {
     }
   }
   return options;
+}
+
+Status Flags::checkEvaluation() const {
+  constexpr std::array kOfTraining = {
+      "--accumulate", "--epochs",     "--steps",          "--seed",         "--no-shuffle",
+      "--optimizer",  "--lr",         "--momentum",       "--lr-schedule",  "--weight-decay",
+      "--warmup",     "--scale-lr",   "--clip-norm",      "--save-every",   "--save-seconds",
+      "--keep",       "--eval-every", "--early-stop",     "--keep-best",    "--no-eval",
+      "--ps",         "--backup",     "--staleness",      "--partitions",   "--max-staleness",
+      "--every",      "--outer-lr",   "--outer-momentum", "--no-nan-guard", "--requeue-dropped"};
+  for (const char* const name : kOfTraining) {
+    if (app_.get_option(name)->count() > 0) {
+      return invalid("--eval trains nothing: leave {} out", name);
+    }
+  }
+  return {};
 }
 
 Status Flags::readServers(const Config& config, TrainOptions& options) const {

@@ -18,9 +18,10 @@ class Flags {
   Flags& operator=(const Flags&) = delete;
 
   // After parse() and cluster().enter(): some depend on how many workers there are. `resumes`: as
-  // if
-  // --resume were given. kInvalidArgument for values that can't be.
+  // if --resume were given. kInvalidArgument for values that can't be.
   Result<TrainOptions> options(const Config& config, bool resumes = false) const;
+  // kInvalidArgument if there is a flag that an evaluation has no use for.
+  Status checkEvaluation() const;
   Result<Config> config() const { return settings_->load(); }
   // The lists of all processes, for a job without a launcher.
   const launch::ClusterFlags& cluster() const { return *cluster_; }
@@ -35,6 +36,7 @@ class Flags {
   void addRun(CLI::App& app);
   Status readServers(const Config& config, TrainOptions& options) const;
 
+  const CLI::App& app_;
   // Made last: --help tells of training first.
   std::optional<launch::ClusterFlags> cluster_;
   std::optional<SettingFlags> settings_;
@@ -59,6 +61,8 @@ class Flags {
   bool noNanGuard_ = false;
   const CLI::Option* resumeOption_;
   const CLI::Option* epochsOption_;
+  const CLI::Option* earlyStopOption_;
+  const CLI::Option* keepBestOption_;
 };
 
 // In --help: what `task` has where the flags say nothing.

@@ -8,7 +8,9 @@
 #include "base/command_line.h"
 #include "job/cluster.h"
 #include "job/environment.h"
+#include "job/settings.h"
 #include "launch/start_workers.h"
+#include "launch/supervisor.h"
 #include "train/left_behind.h"
 #include "train/model_check.h"
 #include "train/run_plan.h"
@@ -24,49 +26,49 @@ int fail(const std::string& program, const Status& status) {
   return kExitFailure;
 }
 
-// What is left of a run that ended too early, for whoever speaks last.
-std::string leftOf(const TrainOptions& options, const job::Place& place) {
-  std::string how;
-  if (place.launcher == job::kLists) {
-    how = ", and the other processes likewise";
-  } else if (place.launcher != "none" && !launch::startedByFront()) {
-    how = ", under the same launcher";
-  }
-  const auto command = launch::argumentsOfSelf();
-  return leftBehind(options.directory, command.ok() ? *command : std::vector<std::string>(), how);
-}
-
-// Processes that are gone or silent, as against errors of this one.
-bool isLoss(StatusCode code) {
+// Whether an error says nothing of what is saved: those of user code, and of processes that are
+// gone or silent. What is refused has not begun, and what can't be saved names the checkpoint
+// before.
+bool leavesOpenWhatIsSaved(StatusCode code) {
   return code == StatusCode::kPeerLost || code == StatusCode::kGroupBroken ||
-         code == StatusCode::kTimeout;
+         code == StatusCode::kTimeout || code == StatusCode::kInternal ||
+         code == StatusCode::kNoMemory;
 }
 
-// The end of a process that trains. Where a front has started it, the front has the last word,
-// unless all processes end by themselves because one did not answer: only they know of that.
+// The end of a process that trains. Where a front has started it, the front has the last word.
 int endWorker(const std::string& program, const Result<Summary>& summary,
               const TrainOptions& options, const job::Place& place) {
   const bool speaks = !launch::startedByFront();
   if (!summary.ok()) {
     const Status& status = summary.status();
-    const bool tells = speaks ? isLoss(status.code()) : status.code() == StatusCode::kTimeout;
+    if (!speaks) {
+      const bool followed =
+          status.code() == StatusCode::kPeerLost || status.code() == StatusCode::kGroupBroken;
+      fail(program, status);
+      return followed ? launch::kExitFollowed : kExitFailure;
+    }
+    const bool tells = leavesOpenWhatIsSaved(status.code()) && hasCheckpoint(options.directory);
     if (!tells) return fail(program, status);
-    return fail(program,
-                {status.code(), fmt::format("{}; {}", status.message(), leftOf(options, place))});
+    return fail(program, {status.code(), fmt::format("{}; {}", status.message(),
+                                                     leftBehind(options.directory, place))});
   }
   if (!summary->interrupted) return 0;
   if (speaks && place.role == Role::kWorker && place.rank == 0) {
     fmt::print(stderr, "{}: interrupted after step {}; {}\n", program, summary->train.step,
-               leftOf(options, place));
+               leftBehind(options.directory, place));
   }
   return kExitInterrupted;
 }
 
-// The end of a front: processes that a signal has ended could not say it themselves.
+// The end of a front: processes that were killed, or that a library has ended, could not say what
+// is left. A usage error (a refusal) has trained nothing.
 int endFront(const std::string& program, int exitCode, const TrainOptions& options,
              const job::Place& place) {
   constexpr int kSignalled = 128;
-  if (exitCode > kSignalled) fmt::print(stderr, "{}: {}\n", program, leftOf(options, place));
+  if (exitCode == 0 || exitCode == kExitUsage) return exitCode;
+  if (exitCode > kSignalled || hasCheckpoint(options.directory)) {
+    fmt::print(stderr, "{}: {}\n", program, leftBehind(options.directory, place));
+  }
   return exitCode;
 }
 
@@ -92,6 +94,7 @@ Config withThreads(const Config& config, const RunPlan& plan) {
 Result<std::optional<int>> startWorkers(Task& task, const TrainOptions& options,
                                         const Config& config, Purpose purpose,
                                         bool checksModel = false) {
+  COLLA_TRY(job::checkSecretFile(config));
   COLLA_TRY_ASSIGN(const job::Place place,
                    job::readEnvironment([](const char* name) { return std::getenv(name); }));
   COLLA_TRY_ASSIGN(const RunPlan plan, makePlan(options, place, task, purpose));
@@ -103,9 +106,11 @@ Result<std::optional<int>> startWorkers(Task& task, const TrainOptions& options,
                                    .spareWorkers = spareOf(plan),
                                    .config = withThreads(config, plan)};
   COLLA_TRY_ASSIGN(const bool front, launch::becomesFront(place, start));
-  // What a run makes of evaluations depends on the model's metrics.
-  const bool checks = purpose == Purpose::kTrain && (checksModel || goesByEvaluations(task, plan));
-  if (front && checks) {
+  // What a run makes of evaluations depends on the model's metrics. A process that is the whole job
+  // refuses what is wrong with them as a front does.
+  const bool trains = purpose == Purpose::kTrain;
+  const bool alone = !front && place.launcher == "none";
+  if (trains && ((front && checksModel) || ((front || alone) && goesByEvaluations(task, plan)))) {
     COLLA_TRY(checkModelAside(task, plan, Deadline::after(config.seconds("start_timeout"))));
   }
   if (front) task = {};  // It may hold data open, which the front has no use for.
@@ -153,6 +158,9 @@ int runEvaluation(const std::string& program, Task task, const Flags& flags) {
   if (!config.ok()) return usageError(program, config.status().message());
   const auto options = flags.options(*config, /*resumes=*/true);
   if (!options.ok()) return usageError(program, options.status().message());
+  if (const Status status = flags.checkEvaluation(); !status.ok()) {
+    return usageError(program, status.message());
+  }
   if (options->directory.empty()) {
     return usageError(program, "--eval needs --checkpoint-dir, the directory of a run");
   }

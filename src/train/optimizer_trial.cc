@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <mutex>
 #include <string_view>
 #include <typeinfo>
 
@@ -31,6 +32,25 @@ bool isOfLibtorch(const torch::optim::Optimizer& optimizer) {
                             &typeid(torch::optim::AdamW)};
   return std::ranges::any_of(known, [&](const auto* type) { return *type == typeid(optimizer); });
 }
+
+// libtorch's default generator as it was before, whatever the trial draws: worker 0 alone may try.
+class KeptGenerator {
+ public:
+  KeptGenerator() : generator_(at::detail::getDefaultCPUGenerator()) {
+    const std::lock_guard lock(generator_.mutex());
+    state_ = generator_.get_state();
+  }
+  ~KeptGenerator() {
+    const std::lock_guard lock(generator_.mutex());
+    generator_.set_state(state_);
+  }
+  KeptGenerator(const KeptGenerator&) = delete;
+  KeptGenerator& operator=(const KeptGenerator&) = delete;
+
+ private:
+  at::Generator generator_;
+  torch::Tensor state_;
+};
 
 // Copies of the parameters, with an optimizer of their own.
 class Subject {
@@ -90,13 +110,32 @@ Status cannotSave(const Optimizer& optimizer, std::string_view why) {
                       nameOf(optimizer), why)};
 }
 
-// A step at half the rate must not be the same step.
+int stepsFor(std::span<const Parameter> parameters) {
+  std::int64_t elements = 1;
+  for (const Parameter& parameter : parameters) elements += parameter.tensor.numel();
+  return static_cast<int>(std::clamp(kElements / elements, kLeastSteps, kMostSteps));
+}
+
+// Whether any of `subject`'s parameters is not what it began with, `parameters`.
+bool hasMoved(const Subject& subject, std::span<const Parameter> parameters) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const torch::Tensor& now = subject.parameters()[i].tensor;
+    if (!sameBytes(now, parameters[i].tensor.contiguous())) return true;
+  }
+  return false;
+}
+
+// The first step that moves anything must not be the same at half the rate. An optimizer may only
+// collect gradients in the steps before it.
 Status trySchedule(const Optimizer& optimizer, std::span<const Parameter> parameters) {
   Subject whole(optimizer, parameters);
   Subject half(optimizer, parameters);
   half.optimizer().setLearningRate(0.5);
-  whole.step(0);
-  half.step(0);
+  const int steps = stepsFor(parameters);
+  for (int step = 0; step < steps && !hasMoved(whole, parameters); ++step) {
+    whole.step(step);
+    half.step(step);
+  }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const torch::Tensor& moved = whole.parameters()[i].tensor;
     const bool stays = sameBytes(moved, parameters[i].tensor.contiguous());
@@ -109,12 +148,6 @@ Status trySchedule(const Optimizer& optimizer, std::span<const Parameter> parame
                     nameOf(optimizer), parameters[i].name)};
   }
   return {};
-}
-
-int stepsFor(std::span<const Parameter> parameters) {
-  std::int64_t elements = 1;
-  for (const Parameter& parameter : parameters) elements += parameter.tensor.numel();
-  return static_cast<int>(std::clamp(kElements / elements, kLeastSteps, kMostSteps));
 }
 
 // One that goes on from what `straight` saves; an error where its state can't be saved or restored.
@@ -157,6 +190,7 @@ Status trySave(const Optimizer& optimizer, std::span<const Parameter> parameters
 Status tryOptimizer(const Task& task, const RunPlan& plan, std::span<const Parameter> parameters) {
   const Optimizer& optimizer = task.optimizer;
   if (std::holds_alternative<OptimizerOptions>(optimizer)) return {};
+  const KeptGenerator kept;
   if (const auto* const chosen = std::get_if<TorchOptimizer>(&optimizer)) {
     std::vector<torch::Tensor> tensors;
     for (const Parameter& parameter : parameters) tensors.push_back(parameter.tensor);

@@ -75,7 +75,7 @@ Replica::Replica(const MakeModel& make, const ReplicaOptions& options) : options
   if (model_ == nullptr) {
     throw Error(StatusCode::kInvalidArgument,
                 "the task's model gave a null pointer: return a colla::Model, such as "
-                "colla::classifier(module)");
+                "colla::classifier(module) of a module that is not null");
   }
   for (const auto& item : model_->module().named_parameters()) {
     auto& part = item.value().requires_grad() ? parameters_ : frozen_;

@@ -8,6 +8,7 @@
 #include "checkpoint/directory.h"
 #include "checkpoint/restore.h"
 #include "colla/error.h"
+#include "train/interrupt.h"
 #include "train/session.h"
 #include "train/state.h"
 #include "train/user_code.h"
@@ -107,7 +108,9 @@ void Session::saveIn(checkpoint::Directory directory) {
   }
   checkpoint::SaverOptions saver;
   saver.keep = plan_.options.keep;
+  if (plan_.resumeStep) Interrupt::saved(*plan_.resumeStep);
   saver.afterSave = [this](const checkpoint::Saved& saved, double seconds) {
+    Interrupt::saved(saved.step);
     log::debug("saved {} in {:.3f} s", saved.path, seconds);
     for (const auto& hook : task_.hooks) hook->afterSave(saved.step, saved.path);
   };

@@ -19,6 +19,7 @@
 #include "train/evaluation.h"
 #include "train/flags.h"
 #include "train/interrupt.h"
+#include "train/left_behind.h"
 #include "train/main.h"
 #include "train/run_plan.h"
 #include "train/session.h"
@@ -137,15 +138,17 @@ Result<train::RunPlan> planFor(const Task& task, const TrainOptions& options,
 
 Status addFlags(CLI::App& app, const std::vector<ProgramFlag>& flags) {
   for (const ProgramFlag& flag : flags) {
+    std::string name = flag.name;
+    std::ranges::replace(name, '_', '-');  // As parse() has it of what is typed.
     try {
       std::visit(
           [&](auto* value) {
             using Value = std::remove_pointer_t<decltype(value)>;
             CLI::Option* option = nullptr;
             if constexpr (std::is_same_v<Value, bool>) {
-              option = app.add_flag(flag.name, *value, flag.help);
+              option = app.add_flag(name, *value, flag.help);
             } else {
-              option = app.add_option(flag.name, *value, flag.help);
+              option = app.add_option(name, *value, flag.help);
             }
             option->group("Of this program");
           },
@@ -193,7 +196,10 @@ Trainer::~Trainer() = default;
 
 Result<Summary> Trainer::run(const TrainOptions& options) {
   COLLA_TRY_ASSIGN(const train::RunPlan plan, planFor(task_, options, train::Purpose::kTrain));
-  const train::Interrupt interrupt;
+  COLLA_TRY_ASSIGN(const job::Place place,
+                   job::readEnvironment([](const char* name) { return std::getenv(name); }));
+  const std::string& directory = plan.options.directory;
+  const train::Interrupt interrupt(directory.empty() ? "" : train::wayOn(directory, place));
   return runWorkers(plan, [&](Job& job) {
     if (job.role() == Role::kServer) return serveWorkers(job);
     if (job.rank() == 0) announceTraining(task_, plan, job);

@@ -33,7 +33,8 @@ Result<EarlyStop> parseEarlyStop(std::string_view text) {
   if (words > 1 && (!read(next(), stop.patience) || stop.patience < 1)) {
     return wrong("its patience must be a number of evaluations, 1 or more");
   }
-  if (words > 2 && (!read(next(), stop.minDelta) || !(stop.minDelta >= 0))) {
+  if (words > 2 &&
+      (!read(next(), stop.minDelta) || !std::isfinite(stop.minDelta) || stop.minDelta < 0)) {
     return wrong("its least difference must be a number, 0 or more");
   }
   return stop;

@@ -74,6 +74,41 @@ TEST_F(CommandLineTest, ErrorsSayWhatAFlagTakes) {
   EXPECT_EQ(refusal({}), "colla do: MODEL is required" + see);
 }
 
+// Contract: a flag that lacks its value takes no other flag for it.
+TEST_F(CommandLineTest, AFlagIsNotTheValueOfAnother) {
+  const std::string see = " (see colla do --help)\n";
+  EXPECT_EQ(refusal({"mlp", "--out", "--quiet"}),
+            "colla do: --out takes FILE, but nothing follows it" + see);
+  EXPECT_EQ(refusal({"mlp", "--out", "--lr=1"}),
+            "colla do: --out takes FILE, but nothing follows it" + see);
+  EXPECT_EQ(refusal({"--part", "-n", "2"}),
+            "colla do: --part takes train or test, but nothing follows it" + see);
+  EXPECT_EQ(refusal({"mlp", "--lr", "-0.5"}), "");
+  EXPECT_EQ(rate_, -0.5);
+  EXPECT_EQ(refusal({"mlp", "--out", "-lr"}), "");  // A file of that name: no flag is.
+  EXPECT_EQ(text_, "-lr");
+}
+
+TEST_F(CommandLineTest, OneDashIsAnsweredAsTwoAre) {
+  const std::string see = " (see colla do --help)\n";
+  EXPECT_EQ(refusal({"mlp", "-lr", "0.1"}),
+            "colla do: there is no flag -lr; did you mean --lr?" + see);
+  EXPECT_EQ(refusal({"mlp", "-quiet"}),
+            "colla do: there is no flag -quiet; did you mean --quiet?" + see);
+  EXPECT_EQ(refusal({"mlp", "-x"}), "colla do: there is no flag -x" + see);
+  EXPECT_EQ(refusal({"mlp", "-n3"}), "");
+  EXPECT_EQ(count_, 3);
+  EXPECT_EQ(refusal({"mlp", "-np", "4"}), "");
+  EXPECT_EQ(count_, 4);
+}
+
+TEST_F(CommandLineTest, WhatIsTooMuchIsNamed) {
+  const std::string see = " (see colla do --help)\n";
+  EXPECT_EQ(refusal({"mlp", "more", "words"}), "colla do: there is no place for \"more\"" + see);
+  EXPECT_EQ(refusal({"mlp", "--quiet=maybe"}),
+            "colla do: --quiet is \"maybe\", but takes true, false or nothing" + see);
+}
+
 TEST_F(CommandLineTest, JsonMayNameAFile) {
   EXPECT_EQ(refusal({"mlp"}), "");
   EXPECT_EQ(json_, "");
@@ -81,6 +116,10 @@ TEST_F(CommandLineTest, JsonMayNameAFile) {
   EXPECT_EQ(json_, "-");
   EXPECT_EQ(refusal({"mlp", "--json", "out.json", "--quiet"}), "");
   EXPECT_EQ(json_, "out.json");
+  // Not where something else is missed then.
+  EXPECT_EQ(refusal({"--json", "mlp"}), "");
+  EXPECT_EQ(json_, "-");
+  EXPECT_EQ(text_, "mlp");
 }
 
 TEST_F(CommandLineTest, HelpHasOneUsageLineAndWordsForValues) {

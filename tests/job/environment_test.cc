@@ -247,6 +247,17 @@ TEST(Environment, Torchrun) {
   EXPECT_EQ(read(with(across, {{"MASTER_PORT", "65535"}}))->store, "a:65534");
   // A host where nothing failed restarts with the others but keeps its count.
   EXPECT_EQ(read(with(across, {{"TORCHELASTIC_RESTART_COUNT", "1"}}))->jobId, read(across)->jobId);
+  // Several agents on one host: what rank 0's host is decides.
+  for (const std::string& master : {std::string("127.0.0.1"), hostName()}) {
+    const Variables agents = with(without(across, "COLLA_SECRET_FILE"), {{"MASTER_ADDR", master}});
+    const auto here = read(agents);
+    ASSERT_TRUE(here.ok()) << here.status();
+    EXPECT_TRUE(here->oneHost());
+    EXPECT_EQ(here->localSize, 2);
+    EXPECT_EQ(here->localRank, 1);
+    // As long as nothing is set for hosts.
+    EXPECT_FALSE(read(with(agents, {{"COLLA_SECRET_FILE", "/s"}}))->oneHost());
+  }
   // Without torchrun's own variables, as for env://.
   EXPECT_EQ(read(without(kTorchrun, "TORCHELASTIC_RUN_ID"))->rank, 1);
 }

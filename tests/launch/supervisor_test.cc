@@ -57,6 +57,22 @@ TEST_F(SupervisorTest, CrashThatShowsUpTogetherWithOtherFailuresIsTheCause) {
   EXPECT_EQ(job.culprit(), 2);
 }
 
+// It may end before the one that it has followed, and is none that failed by itself.
+TEST_F(SupervisorTest, AWorkerThatOnlyFollowedIsNotTheCause) {
+  const End followed{.killed = false, .value = kExitFollowed};
+  const Supervisor::Options patient{.workers = 2, .timeout = {}, .grace = 5s, .patient = true};
+  Supervisor job(patient, at(0s));
+  (void)job.ended(0, followed, at(1s));
+  EXPECT_EQ(job.ended(1, failed_, at(1100ms)).kind, Kind::kEnd);
+  EXPECT_EQ(job.culprit(), 1);
+  EXPECT_EQ(job.endOf(0)->value, 1);  // The code has no meaning to others.
+
+  Supervisor other(patient, at(0s));
+  (void)other.ended(0, failed_, at(1s));
+  (void)other.ended(1, followed, at(1100ms));
+  EXPECT_EQ(other.culprit(), 0);
+}
+
 TEST_F(SupervisorTest, InterruptAfterAFailureDoesNotHideIt) {
   Supervisor job = make(2);
   (void)job.ended(0, failed_, at(1s));

@@ -88,9 +88,9 @@ TEST(ScheduleTest, BadTextIsRefusedWithWhatIsWrong) {
   const std::pair<const char*, const char*> bad[] = {
       {"", "learning-rate schedule \"\": expected constant, step:EVERY:FACTOR"},
       {"linear", "\"linear\": expected constant"},
-      {"constant:1", "expected constant"},
-      {"step:3", "expected constant"},
-      {"step:3:0.1:4", "expected constant"},
+      {"constant:1", "constant is written constant, with"},
+      {"step:3", "step is written step:EVERY:FACTOR, with"},
+      {"step:3:0.1:4", "step is written step:EVERY:FACTOR"},
       {"step:3.5:0.1", "\"3.5\" is not a whole number"},
       {"step:three:0.1", "\"three\" is not a whole number"},
       {"step:99999999999999999999:0.1", "is not a whole number in range"},
@@ -102,14 +102,16 @@ TEST(ScheduleTest, BadTextIsRefusedWithWhatIsWrong) {
       {"step:3:-0.1", "the factor is -0.1: it must be a number above 0"},
       {"step:3:nan", "the factor is nan"},
       {"exponential:3:inf", "the factor is inf"},
-      {"cosine", "expected constant"},
+      {"cosine", "cosine is written cosine:STEPS[:FLOOR]"},
+      {"plateau:loss", "plateau is written plateau:METRIC:PATIENCE:FACTOR[:MIN-DELTA], with"},
+      {"plateau:loss:2:0.5:inf", "the least difference is inf"},
       {"cosine:0", "the number of steps is 0"},
       {"cosine:10:1.5", "the floor is 1.5: it must be at least 0 and at most 1"},
       {"cosine:10:nan", "the floor is nan"},
-      {"constant,warmup", "expected constant"},
-      {"constant,warm:3", "expected constant"},
+      {"constant,warmup", "constant is written constant, with or without ,warmup:STEPS"},
+      {"constant,warm:3", "without ,warmup:STEPS behind it"},
       {"constant,warmup:-3", "the warm-up is -3: it must be at least 0 steps"},
-      {"constant,warmup:3,warmup:3", "expected constant"},
+      {"constant,warmup:3,warmup:3", "without ,warmup:STEPS behind it"},
   };
   for (const auto& [text, error] : bad) {
     const auto schedule = parseSchedule(text);

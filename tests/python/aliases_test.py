@@ -1,10 +1,12 @@
 """Programs of other systems without a changed line: `import horovod` means Colla where Horovod is not installed."""
 
 import os
+import shutil
 import subprocess
 import sys
 
 import pytest
+from conftest import COLLA
 
 SCRIPT = """
 import sys
@@ -51,6 +53,26 @@ def test_horovodrun(script):
         assert f"rank {rank} sum [2.0, 2.0] ['--epochs', '2']" in done.stdout
     # Rank 0 alone says it, and nothing else is said.
     assert done.stderr.count(LINE.strip()) == 1 and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_horovodrun_of_a_clone(script):
+    """The command itself, as ./colla starts it, with nothing of the package on the way to it."""
+    clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "COLLA_ALIASES")}
+    done = subprocess.run(
+        [COLLA, "horovodrun", "-np", "2", sys.executable, script], capture_output=True, text=True, timeout=120, env=clean
+    )
+    assert done.returncode == 0 and done.stdout.count("sum [2.0, 2.0]") == 2, done.stdout + done.stderr
+    assert done.stderr == f"[worker 0] {LINE}", done.stderr
+
+
+def test_horovodrun_where_the_package_is_not(script, tmp_path):
+    (tmp_path / "bin").mkdir()
+    command = shutil.copy(COLLA, tmp_path / "bin" / "colla")
+    clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "COLLA_ALIASES")}
+    done = subprocess.run(
+        [command, "horovodrun", "-np", "1", sys.executable, script], capture_output=True, text=True, timeout=120, env=clean
+    )
+    assert done.returncode != 0 and "start this with `python -m colla horovodrun`" in done.stderr, done.stderr
 
 
 def test_without_a_launcher(script):

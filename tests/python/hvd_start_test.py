@@ -1,7 +1,9 @@
 """How jobs start and end: launchers, shutdown, ranks that die, stalls, timelines."""
 
 import json
+import os
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -154,6 +156,37 @@ def test_launchers(launcher, tmp_path):
     if launcher == "srun" and subprocess.run(["sinfo"], capture_output=True, timeout=20).returncode != 0:
         pytest.skip("no Slurm controller here")
     said_all(subprocess.run(commands[launcher], capture_output=True, text=True, timeout=100), 2)
+
+
+@pytest.mark.parametrize("program", ["hvd", "World", "train"])
+@pytest.mark.parametrize("master", ["127.0.0.1", socket.gethostname()])
+def test_numbers_set_by_hand_count_no_hosts(program, master, tmp_path):
+    """A process for each agent, which counts itself alone: where rank 0's host is decides."""
+    script = tmp_path / "say.py"
+    world = "import colla\njob = colla.World().job\nprint(f'rank {job.rank}, local {job.local_rank} of {job.local_size}')"
+    script.write_text(SAY if program == "hvd" else world)
+    train = [COLLA, "train", "mlp", "--data", "synthetic:mnist:60", "--steps", "2", "--strategy", "allreduce", "--no-eval"]
+    command = train if program == "train" else [sys.executable, script]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    place = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": master, "MASTER_PORT": str(port)}
+    ranks = [
+        subprocess.Popen(
+            command,
+            env=os.environ | place | {"RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    ended = [(*process.communicate(timeout=100), process.returncode) for process in ranks]
+    for rank, (out, err, code) in enumerate(ended):
+        assert code == 0, err
+        said = {"hvd": f"rank {rank} of 2, local {rank} of 2, sum 1", "World": f"rank {rank}, local {rank} of 2"}
+        assert said.get(program, "") in out
+    assert program != "train" or "allreduce, 2 workers" in ended[0][1]
 
 
 def test_horovodrun(tmp_path):

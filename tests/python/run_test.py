@@ -39,6 +39,28 @@ def test_gives_the_results_by_rank(tmp_path):
     assert done.stdout.endswith("1 2\n")
 
 
+HOROVOD = """
+import colla
+
+def work():
+    return "done"
+
+if __name__ == "__main__":
+    print(colla.run(work, np=1, verbose=2, use_gloo=1, use_mpi=0, network_interface="lo", start_timeout=60,
+                    disable_cache=True, output_filename="out", slots=2, reset_limit=3, cooldown_range=(1, 2),
+                    ssh_identity_file="id", mpi_args="--bind-to none", hosts=None))
+"""
+
+
+def test_takes_what_horovod_run_takes(tmp_path):
+    done = run(tmp_path, HOROVOD)
+    assert done.returncode == 0 and "['done']" in done.stdout, done.stderr
+    ignored = [line for line in done.stderr.splitlines() if line.startswith("colla: run() ignores ")]
+    assert len(ignored) == 7 and any("disable_cache: no choice" in line for line in ignored), done.stderr
+    assert "--gloo is not needed" in done.stderr and "--mpi" not in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_worker_that_fails(tmp_path):
     done = run(tmp_path, SCRIPT.replace("    world =", "    raise KeyError('found nothing')\n    world ="))
     assert done.returncode != 0

@@ -31,6 +31,29 @@ expect "standard error of ./colla --help" "" "$(<"$work/stderr")"
 expect "programs of ./colla" "bin/colla bin/colla-bench-train bin/colla-train" \
   "$(ninja -C "$root/build" -t commands bin/colla | sed -n 's/.* -o \(bin\/[^ ]*\) .*/\1/p' | sort | xargs)"
 
+# A run that was interrupted offers a command that can be typed as it is: by the name that this one
+# was started with.
+cd "$root"
+./colla train mlp --data synthetic:mnist:600 --batch 50 --steps 1000000 --save-every 5 --threads 1 \
+  --no-eval --quiet --checkpoint-dir "$work/run" 2>"$work/stderr" &
+training=$!
+for _ in $(seq 600); do
+  if compgen -G "$work/run/checkpoints/step-*[1-9]*" >"$work/found"; then break; fi
+  kill -0 "$training" 2>/dev/null || break
+  sleep 0.1
+done
+kill -INT "$training"
+wait "$training" || true
+offered=$(sed -n 's/.*; go on with: //p' "$work/stderr")
+reached=$(sed -n 's/.*; step \([0-9]*\) is saved in .*/\1/p' "$work/stderr")
+expect "the command that is offered" "./colla train" "${offered%% mlp *}"
+if ! bash -c "${offered/1000000/$((reached + 1))}" 2>"$work/stderr"; then
+  cat "$work/stderr"
+  exit 1
+fi
+expect "the step that it goes on from" 1 "$(grep -c "resuming from step $reached" "$work/stderr")"
+cd "$work"
+
 # A wrong flag is one line and exit code 2.
 status=0
 "$root/test" --no-such-flag 2>"$work/stderr" || status=$?

@@ -171,5 +171,13 @@ TEST_F(FlagsTest, OneWorkerAloneWrites) {
   EXPECT_TRUE(std::filesystem::is_empty(scratch_.at("second")));
 }
 
+TEST_F(FlagsTest, AnEvaluationRefusesFlagsOfATraining) {
+  const std::string run = train("mlp", {"--steps", "1"});
+  EXPECT_THAT(refused({"mlp", "--eval", "--checkpoint-dir", run, "--early-stop", "foo"}),
+              HasSubstr("--eval trains nothing: leave --early-stop out"));
+  EXPECT_THAT(refused({"mlp", "--eval", "--checkpoint-dir", run, "--lr", "3"}),
+              HasSubstr("--eval trains nothing: leave --lr out"));
+}
+
 }  // namespace
 }  // namespace colla::train

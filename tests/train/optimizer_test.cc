@@ -114,6 +114,22 @@ TEST_F(OptimizerTest, OneThatCannotBeSavedOrScheduledIsRefusedBeforeAnyWorkerSta
   EXPECT_THAT(run("both", "one", {"--steps", "2"}).err, HasSubstr("\"both\" can't be saved"));
 }
 
+// The first steps of one that collects gradients move nothing, whatever the rate is.
+TEST_F(OptimizerTest, AScheduleThatShowsInALaterStepIsTried) {
+  const Ended ended = runProgram({"collecting", "--threads", "1", "--no-eval", "--quiet", "--steps",
+                                  "2", "--lr-schedule", "step:1:0.5"});
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(ended.err,
+              HasSubstr("the optimizer \"collecting\" ignores the learning-rate schedule"));
+}
+
+// Worker 0 alone tries an optimizer: what that draws is drawn again.
+TEST_F(OptimizerTest, ATrialLeavesTheGeneratorAsItWas) {
+  const std::string one = train("drawing", "one", {"--steps", "4"});
+  const std::string two = train("drawing", "two", {"--steps", "4", "--np", "2"});
+  EXPECT_EQ(differencesAt(one, two, 4), "");
+}
+
 // By the interface for it: several of libtorch's in one, and one written from nothing.
 TEST_F(OptimizerTest, OnesOwnIsSavedResumedAndScheduled) {
   const Words scheduled = {"--lr-schedule", "step:2:0.5", "--warmup", "2"};

@@ -70,6 +70,20 @@ struct StopsAfterStep : colla::Hook {
   }
 };
 
+// Ends the process, as a library may.
+struct ExitsAfterStep : colla::Hook {
+  void afterStep(const colla::Progress& progress, colla::Model& /*model*/) override {
+    if (progress.step >= 6) _exit(3);
+  }
+};
+
+// An error of the program's own.
+struct ThrowsAfterStep : colla::Hook {
+  void afterStep(const colla::Progress& progress, colla::Model& /*model*/) override {
+    if (progress.step >= 6) throw std::runtime_error("the hook is out of hooks");
+  }
+};
+
 // Ctrl-C, which the next step heeds.
 struct InterruptedInStep6 : colla::Hook {
   void afterStep(const colla::Progress& progress, colla::Model& /*model*/) override {
@@ -80,6 +94,8 @@ struct InterruptedInStep6 : colla::Hook {
 std::shared_ptr<colla::Hook> hookOf(const std::string& name) {
   if (name == "stops-after-evaluation") return std::make_shared<StopsAfterEvaluation>();
   if (name == "stops-after-step") return std::make_shared<StopsAfterStep>();
+  if (name == "exits-after-step") return std::make_shared<ExitsAfterStep>();
+  if (name == "throws-after-step") return std::make_shared<ThrowsAfterStep>();
   if (name == "interrupted-in-step-6") return std::make_shared<InterruptedInStep6>();
   throw std::invalid_argument("no hook \"" + name + "\"");
 }
@@ -379,6 +395,12 @@ int main(int argc, char** argv) {
   } else if (model == "both") {
     task.model = [] { return colla::classifier(std::make_shared<Mlp>()); };
     task.optimizer = torchOptimizer<colla::Both>("both");
+  } else if (model == "collecting") {
+    task.model = [] { return colla::classifier(std::make_shared<Mlp>()); };
+    task.optimizer = torchOptimizer<colla::Collecting>("collecting");
+  } else if (model == "drawing") {
+    task.model = [] { return colla::classifier(std::make_shared<Mlp>()); };
+    task.optimizer = torchOptimizer<colla::Drawing>("drawing");
   } else if (model == "lookahead") {
     task.model = [] { return colla::classifier(std::make_shared<Mlp>()); };
     task.optimizer = torchOptimizer<colla::Lookahead>("lookahead");
@@ -415,6 +437,15 @@ int main(int argc, char** argv) {
     task.data = nullptr;
   } else if (model == "null-model") {
     task.model = [] { return nullptr; };
+  } else if (model == "null-module") {
+    task.model = [] { return colla::classifier(std::shared_ptr<Mlp>()); };
+  } else if (model == "null-module-and-loss") {
+    task.model = [] {
+      return colla::modelOf(std::shared_ptr<Mlp>(),
+                            [](const torch::Tensor& output, const torch::Tensor& target) {
+                              return torch::nn::functional::cross_entropy(output, target);
+                            });
+    };
   } else if (model == "conv") {
     task.model = [] { return colla::classifier(std::make_shared<Conv>()); };
     task.optimizer = colla::Sgd{.lr = 0.05, .momentum = 0.9};

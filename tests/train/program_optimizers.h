@@ -52,6 +52,35 @@ struct Lookahead : torch::optim::Adam {
   int steps = 0;
 };
 
+// Moves the parameters in every third step alone, by a rate of its own.
+struct Collecting : torch::optim::SGD {
+  explicit Collecting(const std::vector<torch::Tensor>& parameters)
+      : SGD(parameters, torch::optim::SGDOptions(0.1)) {}
+  torch::Tensor step(LossClosure /*closure*/ = nullptr) override {
+    if (++steps % 3 > 0) return {};
+    const torch::NoGradGuard noGrad;
+    for (torch::Tensor parameter : param_groups_.front().params()) {
+      if (parameter.grad().defined()) parameter.sub_(parameter.grad(), 0.1);
+    }
+    return {};
+  }
+  int steps = 0;
+};
+
+// Steps of a length at random, by libtorch's default generator.
+struct Drawing : torch::optim::SGD {
+  explicit Drawing(const std::vector<torch::Tensor>& parameters)
+      : SGD(parameters, torch::optim::SGDOptions(0.1)) {}
+  torch::Tensor step(LossClosure /*closure*/ = nullptr) override {
+    const torch::NoGradGuard noGrad;
+    const double rate = param_groups_.front().options().get_lr() * torch::rand({}).item<double>();
+    for (torch::Tensor parameter : param_groups_.front().params()) {
+      if (parameter.grad().defined()) parameter.sub_(parameter.grad(), rate);
+    }
+    return {};
+  }
+};
+
 // Two optimizers in one, as a Trainer can save and schedule them.
 class BothOwn : public OwnOptimizer {
  public:

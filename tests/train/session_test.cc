@@ -24,6 +24,16 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 
+// The command that a run which ended too early offers, for its newest checkpoint; "" if none.
+std::string offeredCommand(const std::string& said, const std::string& run) {
+  const std::string offer =
+      fmt::format("step {} is saved in {}; go on with: ", stepsIn(run).back(), run);
+  const auto found = said.find(offer);
+  if (found == std::string::npos) return "";
+  const std::string command = said.substr(found + offer.size());
+  return command.substr(0, command.find('\n'));
+}
+
 TEST(SessionTest, PrintsEpochsAsKerasDoes) {
   const Ended ended = runProgram({"mlp", "--epochs", "2", "--batch", "301"});
   EXPECT_EQ(ended.code, 0) << ended.err;
@@ -49,6 +59,14 @@ TEST(SessionTest, RefusesATaskThatIsNotWhole) {
   EXPECT_THAT(
       ended.err,
       HasSubstr("train_program: the task's model gave a null pointer: return a colla::Model"));
+}
+
+TEST(SessionTest, ANullModuleIsRefused) {
+  for (const std::string model : {"null-module", "null-module-and-loss"}) {
+    const Ended ended = runProgram({model});
+    EXPECT_EQ(ended.code, 1) << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr("train_program: the task's model gave a null pointer: "));
+  }
 }
 
 TEST(SessionTest, KeepsARunDirectory) {
@@ -263,18 +281,24 @@ TEST_P(InterruptTest, SavesAndLeaves) {
   EXPECT_EQ(differencesAt(run, scratch.at("whole"), reached + 3), "");
 }
 
-// The step that the first Ctrl-C waits for does not end.
+// The step that the first Ctrl-C waits for does not end. What is saved by then is named.
 TEST_P(InterruptTest, ASecondOneLeavesAtOnce) {
-  Words words = {"endless", "--no-eval"};
+  const Scratch scratch;
+  Words words = {"endless", "--no-eval", "--checkpoint-dir", scratch.at("run"), "--log", "debug"};
   words.insert(words.end(), GetParam().begin(), GetParam().end());
   launch::CollaProcess process(words, programOptions());
   ASSERT_TRUE(process.says("in the first step")) << process.err();
+  ASSERT_TRUE(launch::eventually([&] {
+    return process.err().find("saved " + scratch.at("run")) != std::string::npos;
+  })) << process.err();
   // Two signals that are pending at once are one: the second is sent until it has been heard.
   EXPECT_TRUE(launch::eventually([&] {
     kill(process.pid(), SIGINT);
     return process.gone();
   })) << process.err();
   EXPECT_EQ(process.wait(), 130) << process.err();
+  EXPECT_THAT(process.err(),
+              HasSubstr("step 0 is saved in " + scratch.at("run") + "; go on with: "));
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, InterruptTest,
@@ -304,17 +328,92 @@ TEST(SessionTest, AKilledWorkerEndsTheRun) {
 
   // The command that it names goes on; this one to an end.
   const std::int64_t reached = stepsIn(run).back();
-  const std::string offer = fmt::format("step {} is saved in {}; go on with: ", reached, run);
-  const std::string said = process.err();
-  const auto found = said.find(offer);
-  ASSERT_NE(found, std::string::npos) << said;
-  std::string command = said.substr(found + offer.size());
-  command.resize(command.find('\n'));
+  std::string command = offeredCommand(process.err(), run);
   const auto steps = command.find("1000000");
   ASSERT_NE(steps, std::string::npos) << command;
   command.replace(steps, 7, std::to_string(reached + 2));
   EXPECT_EQ(std::system((command + " 2> /dev/null").c_str()), 0) << command;
   EXPECT_EQ(stepsIn(run).back(), reached + 2);
+}
+
+// Contract: so does one that ends with an exit code, or by an error of the program's own, and a
+// front whose guardian is killed.
+TEST(SessionTest, EveryFailedEndSaysHowToGoOn) {
+  const Scratch scratch;
+  const std::string run = scratch.at("run");
+  const Words steps = {"--no-eval", "--steps", "1000000", "--save-every", "2"};
+  const Ended exited =
+      runProgram(smallRun("mlp+exits-after-step", run, joined(steps, {"--np", "2"})));
+  EXPECT_EQ(exited.code, 3) << exited.err;
+  EXPECT_NE(offeredCommand(exited.err, run), "") << exited.err;
+  for (const std::string workers : {"1", "2"}) {
+    const std::string other = scratch.at(workers);
+    const Ended threw =
+        runProgram(smallRun("mlp+throws-after-step", other, joined(steps, {"--np", workers})));
+    EXPECT_EQ(threw.code, 1) << threw.err;
+    EXPECT_NE(offeredCommand(threw.err, other), "") << threw.err;
+  }
+  const std::string guarded = scratch.at("guarded");
+  launch::CollaProcess process(smallRun("mlp", guarded, joined(steps, {"--np", "2"})),
+                               programOptions());
+  ASSERT_TRUE(launch::eventually([&] {
+    const auto saved = checkpoint::Directory(guarded + "/checkpoints").list();
+    return saved.ok() && !saved->empty() && saved->back() >= 10;
+  })) << process.err();
+  ASSERT_EQ(kill(process.guardian(), SIGKILL), 0);
+  EXPECT_EQ(process.wait(), 1) << process.err();
+  EXPECT_NE(offeredCommand(process.err(), guarded), "") << process.err();
+  // What was refused has trained nothing.
+  EXPECT_THAT(runProgram(smallRun("mlp", run, {"--np", "2", "--batch", "0"})).err,
+              Not(HasSubstr("go on with")));
+}
+
+// Contract: the offered command goes on from the newest checkpoint, also where this run was to
+// begin at an earlier one.
+TEST(SessionTest, TheOfferedCommandDoesNotGoBack) {
+  const Scratch scratch;
+  const std::string run = scratch.at("run");
+  ASSERT_EQ(runProgram(smallRun("mlp", run, {"--no-eval", "--steps", "2"})).code, 0);
+  const Words common = {"mlp+throws-after-step",
+                        "--threads",
+                        "1",
+                        "--batch",
+                        "50",
+                        "--quiet",
+                        "--no-eval",
+                        "--steps",
+                        "9",
+                        "--save-every",
+                        "1"};
+  for (const Words& how : std::vector<Words>{{"--checkpoint-dir", run + "@2", "--resume"},
+                                             {"--run_dir=" + run + "@2", "--resume"},
+                                             {"--checkpoint", run + "@2", "--resume"},
+                                             {"--resume", "2", "--run-dir", run},
+                                             {"--resume=2", "--checkpoint_dir", run}}) {
+    const Ended ended = runProgram(joined(common, how));
+    const std::string command = offeredCommand(ended.err, run);
+    EXPECT_THAT(command, AllOf(Not(HasSubstr("@")), Not(HasSubstr("resume 2")),
+                               Not(HasSubstr("resume=2")), HasSubstr(run)))
+        << ended.err;
+    EXPECT_TRUE(command.ends_with(" --resume")) << command;
+    const std::int64_t newest = stepsIn(run).back();
+    ASSERT_GT(newest, 2);
+    const std::string log = scratch.at("log");
+    (void)std::system((command + " > /dev/null 2> " + log).c_str());
+    std::ostringstream said;
+    said << std::ifstream(log).rdbuf();
+    EXPECT_THAT(said.str(), HasSubstr(fmt::format("resuming from step {}", newest))) << command;
+  }
+}
+
+// Contract: the report is of the worker that failed, not of one that ended first because of it.
+TEST(SessionTest, TheReportNamesTheWorkerThatFailed) {
+  const Ended ended = runProgram({"mlp+throws-after-step", "--quiet", "--no-eval", "--np", "2"});
+  EXPECT_EQ(ended.code, 1);
+  const auto report = ended.err.find("train_program: worker 0 on host");
+  ASSERT_NE(report, std::string::npos) << ended.err;
+  EXPECT_THAT(ended.err.substr(report),
+              AllOf(HasSubstr("ended with exit code 1"), HasSubstr("the hook is out of hooks")));
 }
 
 // Contract: so does a run that one of its workers does not answer any more.
@@ -332,7 +431,7 @@ TEST(SessionTest, AStoppedWorkerEndsTheRun) {
   ASSERT_EQ(kill(process.worker(1), SIGSTOP), 0);
   EXPECT_EQ(process.wait(), 1) << process.err();
   EXPECT_THAT(process.err(),
-              AllOf(HasSubstr("did not answer for 1"), HasSubstr("(collective_timeout); step "),
+              AllOf(HasSubstr("did not answer for 1"), HasSubstr("(collective_timeout)\n"),
                     HasSubstr(fmt::format(
                         "step {} is saved in {}; go on with: ", stepsIn(run).back(), run))));
 }

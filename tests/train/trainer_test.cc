@@ -147,5 +147,19 @@ TEST(TrainerTest, AnErrorInOneReplicaEndsAll) {
             "step 1, slice 1: the model: 49 samples are too few for me");
 }
 
+// As it was named, or with dashes for underscores.
+TEST(ProgramFlagTest, MayHaveUnderscores) {
+  for (std::string flag : {"--my_width", "--my-width"}) {
+    std::int64_t width = 0;
+    std::string program = "program", value = "7";
+    std::vector<char*> words = {program.data(), flag.data(), value.data()};
+    Trainer trainer({});
+    const int code = trainer.main(3, words.data(), {{"--my_width", "units", &width}},
+                                  []() -> Task { throw std::runtime_error("no further"); });
+    EXPECT_EQ(code, 1) << flag;
+    EXPECT_EQ(width, 7) << flag;
+  }
+}
+
 }  // namespace
 }  // namespace colla
