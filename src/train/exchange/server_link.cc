@@ -123,6 +123,7 @@ ps::Declaration ServerLink::declaration(const ServerPlan& plan) const {
     declaration.firstSlices.push_back(workers_.map.range(worker).begin);
   }
   declaration.firstSlices.push_back(workers_.map.slices());
+  if (plan.policy.exact()) declaration.hosts = ps::hostsOf(job);
   return declaration;
 }
 
@@ -209,7 +210,7 @@ void ServerLink::takeRows(int table, const torch::Tensor& gradient) {
 
 void ServerLink::pushTable(int table) {
   pushed_[table] = true;
-  client_->pushRows(firstTable() + table, rows_.takePartials(table));
+  throwIfError(client_->pushRows(firstTable() + table, rows_.takePartials(table)));
 }
 
 std::span<std::byte* const> ServerLink::buffersOf(int entry) {
