@@ -81,8 +81,8 @@ void finishRows(Rows& rows) {
   for (float& value : rows.values) value += 0.0f;
 }
 
-Rows foldRows(const SumTree& tree, std::span<const RowsView> leaves, std::size_t width) {
-  COLLA_CHECK(static_cast<int>(leaves.size()) == tree.leaves());
+Rows addRows(std::span<const SumTree::Node> subtree, std::span<const RowsView> leaves,
+             std::size_t width) {
   // A leaf where it lies, or a sum, which `view` is of: it stays in place when the sum is moved.
   struct Value {
     RowsView view;
@@ -90,7 +90,7 @@ Rows foldRows(const SumTree& tree, std::span<const RowsView> leaves, std::size_t
   };
   // Children come before their parents, so a stack evaluates the tree.
   std::vector<Value> stack;
-  for (const SumTree::Node& node : tree.nodes()) {
+  for (const SumTree::Node& node : subtree) {
     if (node.leaf >= 0) {
       stack.push_back({leaves[static_cast<std::size_t>(node.leaf)]});
       continue;
@@ -110,8 +110,14 @@ Rows foldRows(const SumTree& tree, std::span<const RowsView> leaves, std::size_t
   if (sum.rows.empty()) {
     sum = {{view.rows.begin(), view.rows.end()}, {view.values.begin(), view.values.end()}};
   }
-  finishRows(sum);
   return std::move(sum);
+}
+
+Rows foldRows(const SumTree& tree, std::span<const RowsView> leaves, std::size_t width) {
+  COLLA_CHECK(static_cast<int>(leaves.size()) == tree.leaves());
+  Rows sum = addRows(tree.nodes(), leaves, width);
+  finishRows(sum);
+  return sum;
 }
 
 }  // namespace colla::collective

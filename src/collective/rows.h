@@ -43,6 +43,10 @@ Rows mergeRows(Rows left, Rows right, std::size_t width);
 // No sum is -0.0.
 void finishRows(Rows& rows);
 
+// The sum of a subtree of a larger tree, by its nodes: a term of a sum that goes on elsewhere.
+// leaves[i] is leaf i's of the larger tree.
+Rows addRows(std::span<const SumTree::Node> subtree, std::span<const RowsView> leaves,
+             std::size_t width);
 // leaves[i] is leaf i's of `tree`; the root's sum, finished.
 Rows foldRows(const SumTree& tree, std::span<const RowsView> leaves, std::size_t width);
 

@@ -18,14 +18,13 @@ constexpr std::uint64_t kMostBytes = 64 << 20;
 }  // namespace
 
 Mailbox::Mailbox(transport::Transport& transport, int peer, std::uint32_t group)
-    : transport_(transport), peer_(peer), group_(group) {
+    : transport_(transport), outbox_(transport), peer_(peer), group_(group) {
   listen();
 }
 
 Mailbox::~Mailbox() {
   transport::Request* const request = &incoming_;
   static_cast<void>(transport_.wait({&request, 1}, Deadline::at(TimePoint::min())));
-  flush(Deadline::at(TimePoint::min()));
 }
 
 void Mailbox::listen() {
@@ -35,14 +34,11 @@ void Mailbox::listen() {
 }
 
 void Mailbox::post(std::uint32_t step, std::vector<std::byte> bytes) {
-  Letter& letter = letters_.emplace_back();
-  letter.bytes = std::move(bytes);
-  transport_.send(peer_, {.group = group_, .sequence = sent_, .step = step, .call = {}},
-                  letter.bytes, letter.request);
+  outbox_.send(peer_, {.group = group_, .sequence = sent_, .step = step, .call = {}},
+               std::move(bytes));
 }
 
 void Mailbox::send(const std::vector<std::byte>& message) {
-  std::erase_if(letters_, [](const Letter& letter) { return letter.request.done(); });
   std::vector<std::byte> packet(kPacketBytes);
   const std::uint64_t length = message.size();
   std::memcpy(packet.data(), &length, sizeof(length));
@@ -53,14 +49,6 @@ void Mailbox::send(const std::vector<std::byte>& message) {
     post(kRestStep, std::vector<std::byte>(message.begin() + split, message.end()));
   }
   ++sent_;
-}
-
-void Mailbox::flush(Deadline deadline) {
-  for (Letter& letter : letters_) {
-    transport::Request* const request = &letter.request;
-    static_cast<void>(transport_.wait({&request, 1}, deadline));
-  }
-  letters_.clear();
 }
 
 Result<std::optional<std::vector<std::byte>>> Mailbox::next() {

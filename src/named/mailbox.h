@@ -6,12 +6,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <optional>
 #include <vector>
 
 #include "base/deadline.h"
 #include "colla/status.h"
+#include "transport/outbox.h"
 #include "transport/transport.h"
 
 namespace colla::named {
@@ -28,7 +28,7 @@ class Mailbox {
   int peer() const { return peer_; }
   void send(const std::vector<std::byte>& message);
   // Gives what was sent until the deadline to leave.
-  void flush(Deadline deadline);
+  void flush(Deadline deadline) { outbox_.flush(deadline); }
 
   // What to wait for before next() has more to say.
   transport::Request* pending() { return &incoming_; }
@@ -39,20 +39,16 @@ class Mailbox {
   static constexpr std::size_t kPacketBytes = 512;
   static constexpr std::size_t kInlineBytes = kPacketBytes - sizeof(std::uint64_t);
   using Packet = std::array<std::byte, kPacketBytes>;
-  struct Letter {
-    std::vector<std::byte> bytes;
-    transport::Request request;
-  };
 
   void listen();
   void post(std::uint32_t step, std::vector<std::byte> bytes);
 
   transport::Transport& transport_;
+  transport::Outbox outbox_;
   const int peer_;
   const std::uint32_t group_;
   std::uint32_t sent_ = 0;
   std::uint32_t received_ = 0;
-  std::list<Letter> letters_;
 
   Packet packet_{};
   std::vector<std::byte> message_;

@@ -13,8 +13,8 @@
 
 #include "base/deadline.h"
 #include "colla/status.h"
-#include "ps/outbox.h"
 #include "ps/wire.h"
+#include "transport/outbox.h"
 #include "transport/transport.h"
 
 namespace colla::ps {
@@ -69,7 +69,7 @@ class Channel {
   Status receive(const Expected& expected, Reply& reply, std::deque<transport::Request>& requests);
 
   transport::Transport& transport_;
-  Outbox outbox_;
+  transport::Outbox outbox_;
   const int peer_;
   const std::string name_;
   const std::uint32_t channel_;

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "ps/host_sums.h"
 #include "ps/pushed_rows.h"
 #include "ps/sender.h"
 #include "transport/spin.h"
@@ -44,24 +45,25 @@ Turn turnOf(const Answer& answer) {
 
 Result<std::unique_ptr<Client>> Client::connect(ClientOptions options, Declaration declaration) {
   options.timeout += kServersLonger;
-  COLLA_TRY(validate(declaration.policy));
-  COLLA_TRY_ASSIGN(const SliceMap map, SliceMap::of(declaration.firstSlices));
+  COLLA_TRY_ASSIGN(PushPlan plan, pushPlanOf(declaration));
   COLLA_TRY_ASSIGN(Layout layout, Layout::make(declaration.entries, declaration.layout));
   COLLA_TRY_ASSIGN(auto rules, rulesOf(declaration));
-  const auto partials = static_cast<int>(map.subtrees(options.rank).size());
-  std::unique_ptr<Client> client(
-      new Client(std::move(options), std::move(declaration), std::move(layout), std::move(rules)));
+  const int partials = plan.wholeTree().leavesOf(options.rank);
+  std::unique_ptr<Client> client(new Client(std::move(options), std::move(declaration),
+                                            std::move(layout), std::move(rules), std::move(plan)));
   COLLA_TRY(client->allocate(partials));
   COLLA_TRY(client->attach());
+  COLLA_TRY(client->meetNeighbours());
   return client;
 }
 
 Client::Client(ClientOptions options, Declaration declaration, Layout layout,
-               std::vector<optim::UpdateRule> rules)
+               std::vector<optim::UpdateRule> rules, PushPlan plan)
     : options_(std::move(options)),
       declaration_(std::move(declaration)),
       layout_(std::move(layout)),
       rules_(std::move(rules)),
+      plan_(std::move(plan)),
       shared_(options_.transport->sharedMemory()),
       asked_(static_cast<std::size_t>(options_.servers)),
       places_(static_cast<std::size_t>(options_.servers)) {
@@ -78,13 +80,21 @@ Client::Client(ClientOptions options, Declaration declaration, Layout layout,
   }
 }
 
-Client::~Client() = default;
+Client::~Client() {
+  if (sums_) sums_->stop();
+}
+
+bool Client::hasNeighbours() const {
+  return plan_.perHost() && plan_.topology().localSize(options_.rank) > 1;
+}
 
 Status Client::allocate(int partials) {
   for (int i = 0; i <= partials; ++i) {
     Memory& memory = areas_.emplace_back();
     const std::size_t bytes = std::max<std::size_t>(layout_.areaBytes(), 1);
-    if (shared_ == nullptr) {
+    transport::SharedMemory* const shared =
+        hasNeighbours() && i > 0 ? options_.host->sharedMemory() : shared_;
+    if (shared == nullptr) {
       memory.own = AlignedBytes(bytes);
       memory.bytes = memory.own.bytes();
     } else if (options_.allocate) {
@@ -92,7 +102,7 @@ Status Client::allocate(int partials) {
       memory.bytes = bucket.bytes();
       memory.shared = std::make_shared<const Bucket>(std::move(bucket));
     } else {
-      COLLA_TRY_ASSIGN(transport::Mapping region, shared_->allocate(bytes));
+      COLLA_TRY_ASSIGN(transport::Mapping region, shared->allocate(bytes));
       memory.bytes = region.bytes;
       memory.shared = std::move(region.keep);
     }
@@ -113,6 +123,23 @@ Status Client::attach() {
   }
   const auto attached = askAll(servers_, {.topic = Topic::kAttach}, writer.take());
   return Channel::wait(attached, deadline()).status();
+}
+
+Status Client::meetNeighbours() {
+  if (!hasNeighbours()) return {};
+  HostSums::Options options{.host = options_.host,
+                            .worker = options_.rank,
+                            .peers = {},
+                            .names = {},
+                            .timeout = options_.timeout - kServersLonger};
+  for (int worker = 0; worker < options_.workers; ++worker) {
+    options.peers.push_back(options_.peers.empty() ? worker : options_.peers[worker]);
+    options.names.push_back(options_.names[options.peers.back()]);
+  }
+  std::vector<std::span<std::byte>> partials;
+  for (std::size_t i = 1; i < areas_.size(); ++i) partials.push_back(areas_[i].bytes);
+  COLLA_TRY_ASSIGN(sums_, HostSums::meet(std::move(options), layout_, plan_, partials));
+  return {};
 }
 
 Status Client::fill(int block, int slot, std::span<const std::byte> bytes) {
@@ -174,15 +201,50 @@ void Client::push(int block) {
     server.ask(ask);
     return;
   }
-  std::vector<std::span<const std::byte>> partials;
-  for (std::size_t i = 1; i < areas_.size(); ++i) {
-    partials.push_back(
-        areas_[i].bytes.subspan(layout_.blocks()[block].offset, layout_.blocks()[block].bytes));
+  if (sums_) {
+    sums_->mark(block);
+    if (!plan_.pushesBlock(options_.rank, block)) return;
+    sender_->send(server, ask, [this, block](Ask&) -> Result<Sender::Payload> {
+      COLLA_TRY_ASSIGN(auto sums, sums_->sumBlock(block));
+      return Sender::Payload{std::move(sums)};
+    });
+    return;
   }
-  sender_->send(server.peer(), server.number(), server.reserve(), ask, std::move(partials));
+  sender_->send(server, ask, [this, block](Ask&) -> Result<Sender::Payload> {
+    Sender::Payload payload;
+    for (std::size_t i = 1; i < areas_.size(); ++i) {
+      payload.parts.emplace_back(
+          areas_[i].bytes.subspan(layout_.blocks()[block].offset, layout_.blocks()[block].bytes));
+    }
+    return payload;
+  });
 }
 
-void Client::pushRows(int entry, std::span<const collective::Rows> leaves) {
+Status Client::pushRows(int entry, std::span<const collective::Rows> leaves) {
+  if (!sums_) {
+    pushOwnRows(entry, leaves);
+    return {};
+  }
+  COLLA_TRY(sums_->markRows(entry, leaves));
+  for (int server = 0; server < options_.servers; ++server) {
+    const bool held = std::ranges::any_of(layout_.partitionsOf(entry), [&](const Partition& part) {
+      return part.server == server;
+    });
+    if (!held || !plan_.pushesRows(options_.rank, entry, server)) continue;
+    const Ask push{.topic = Topic::kPushRows, .number = entry, .step = step_};
+    sender_->send(*servers_[server], push,
+                  [this, entry, server](Ask& ask) -> Result<Sender::Payload> {
+                    Sender::Payload payload;
+                    COLLA_TRY_ASSIGN(payload.own, sums_->sumRows(entry, server));
+                    ask.bytes = payload.own.size();
+                    payload.parts.emplace_back(payload.own);
+                    return payload;
+                  });
+  }
+  return {};
+}
+
+void Client::pushOwnRows(int entry, std::span<const collective::Rows> leaves) {
   std::vector<RowsWriter> writers(servers_.size(),
                                   RowsWriter(leaves.size(), layout_.entries()[entry].width()));
   for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
@@ -209,10 +271,14 @@ void Client::pushRows(int entry, std::span<const collective::Rows> leaves) {
 }
 
 Result<Turn> Client::finish(const Finish& finish) {
+  // Without a neighbour's gradients this worker's push can't be complete, and servers would wait
+  // for it.
+  if (sums_) COLLA_TRY(sender_->finish());
   auto turn = parametersFrom(
       askAll(servers_, {.topic = Topic::kFinish, .step = step_}, encode(finish)), deadline());
   // The servers have used what was pushed, or want it no more.
-  if (sender_) sender_->finish();
+  if (sender_) COLLA_TRY(sender_->finish());
+  if (sums_) sums_->endStep();
   if (pushedRows_) pushedRows_->takeBack();
   return turn;
 }

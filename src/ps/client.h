@@ -27,6 +27,8 @@
 
 namespace colla::ps {
 
+class HostSums;
+
 struct ClientOptions {
   transport::Transport* transport = nullptr;
   int rank = 0;
@@ -39,6 +41,8 @@ struct ClientOptions {
   std::chrono::milliseconds timeout{300'000};
   // Where memory that the servers of this host write to comes from; null: the transport's own.
   std::function<Result<Bucket>(std::size_t bytes)> allocate = nullptr;
+  // To the workers of this host, where Declaration::hosts has any: its shared memory is theirs.
+  transport::Transport* host = nullptr;
 };
 
 // What a worker gets to know with its parameters.
@@ -90,8 +94,8 @@ class Client {
 
   // The partial sums of a block are complete. Does not wait.
   void push(int block);
-  // The same for a table's rows: of each partial sum.
-  void pushRows(int entry, std::span<const collective::Rows> leaves);
+  // The same for a table's rows: of each partial sum. Once a step for each table.
+  Status pushRows(int entry, std::span<const collective::Rows> leaves);
   // Ends the step.
   Result<Turn> finish(const Finish& finish);
 
@@ -115,8 +119,12 @@ class Client {
   class Sender;
 
   Client(ClientOptions options, Declaration declaration, Layout layout,
-         std::vector<optim::UpdateRule> rules);
+         std::vector<optim::UpdateRule> rules, PushPlan plan);
   Status allocate(int partials);
+  // Workers of this host with whom this one adds gradients before they leave it.
+  bool hasNeighbours() const;
+  Status meetNeighbours();
+  void pushOwnRows(int entry, std::span<const collective::Rows> leaves);
   Status attach();
   Status farewell(Farewell farewell);
   Result<Turn> parametersFrom(std::vector<Channel::Expected> expected, Deadline deadline);
@@ -126,9 +134,11 @@ class Client {
   const Declaration declaration_;
   const Layout layout_;
   const std::vector<optim::UpdateRule> rules_;  // By entry.
+  const PushPlan plan_;
   transport::SharedMemory* const shared_;
   std::vector<Memory> areas_;
   std::vector<std::unique_ptr<Channel>> servers_;
+  std::unique_ptr<HostSums> sums_;         // Where workers of this host add before they push.
   std::unique_ptr<Sender> sender_;         // Where pushes travel.
   std::unique_ptr<RowMemory> pushedRows_;  // Where they don't: those of the step,
   std::unique_ptr<RowMemory> pulledRows_;  // and those of one pull.

@@ -5,6 +5,7 @@
 
 #include "colla/epoch.h"
 #include "colla/job.h"
+#include "collective/group_core.h"
 #include "ps/client.h"
 
 namespace colla::ps {
@@ -27,7 +28,24 @@ inline ClientOptions clientOptions(Job& job) {
           .names = job.names(),
           .peers = peersOf(epoch, job),
           .timeout = job.timeout(),
-          .allocate = [&job](std::size_t bytes) { return job.allocate(bytes); }};
+          .allocate = [&job](std::size_t bytes) { return job.allocate(bytes); },
+          .host = epoch.world().core().options().routes->host};
+}
+
+// Declaration::hosts of the job's present epoch: empty where nobody has a neighbour, or they share
+// no memory.
+inline std::vector<int> hostsOf(const Job& job) {
+  const Topology topology = job.epoch().topology();
+  bool shared = false;
+  std::vector<int> hosts;
+  for (int worker = 0; worker < topology.workers(); ++worker) {
+    const int host = topology.hostOf(worker);
+    const int first = topology.ranksOn(host).front();
+    shared = shared || (first != worker && topology.sharesMemory(first, worker));
+    hosts.push_back(host);
+  }
+  if (topology.hosts() == 1 || !shared) hosts.clear();
+  return hosts;
 }
 
 }  // namespace colla::ps

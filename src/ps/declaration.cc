@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/invalid.h"
 
 namespace colla::ps {
 namespace {
@@ -82,6 +83,7 @@ std::vector<std::byte> encode(const Declaration& declaration) {
   write(writer, declaration.policy);
   writer.number(declaration.clipNorm);
   writer.list(std::span<const int>(declaration.firstSlices));
+  writer.list(std::span<const int>(declaration.hosts));
   writer.number(static_cast<std::int32_t>(declaration.threads));
   return writer.take();
 }
@@ -102,6 +104,7 @@ Result<Declaration> decodeDeclaration(std::span<const std::byte> bytes) {
   declaration.policy = readPolicy(reader);
   declaration.clipNorm = reader.number<double>();
   declaration.firstSlices = reader.list<int>();
+  declaration.hosts = reader.list<int>();
   declaration.threads = reader.number<std::int32_t>();
   if (!reader.done() || !known(declaration)) return damaged;
   COLLA_TRY_ASSIGN(declaration.optimizer, parseOptimizer(optimizer));
@@ -110,6 +113,25 @@ Result<Declaration> decodeDeclaration(std::span<const std::byte> bytes) {
     COLLA_TRY_ASSIGN(declaration.entries[i].optimizer, parseOptimizer(optimizers[i]));
   }
   return declaration;
+}
+
+Result<PushPlan> pushPlanOf(const Declaration& declaration) {
+  COLLA_TRY(validate(declaration.policy));
+  COLLA_TRY_ASSIGN(SliceMap map, SliceMap::of(declaration.firstSlices));
+  if (map.workers() != declaration.policy.workers) {
+    return invalid("its slices are for {} workers, but it counts {}", map.workers(),
+                   declaration.policy.workers);
+  }
+  if (!declaration.hosts.empty()) {
+    if (std::ssize(declaration.hosts) != map.workers()) {
+      return invalid("it has the hosts of {} workers, but counts {}", declaration.hosts.size(),
+                     map.workers());
+    }
+    if (!declaration.policy.exact()) {
+      return invalid("workers of a host add their gradients only where a step takes all of them");
+    }
+  }
+  return PushPlan(std::move(map), declaration.hosts);
 }
 
 Result<std::vector<optim::UpdateRule>> rulesOf(const Declaration& declaration) {

@@ -10,6 +10,7 @@
 #include "optim/update_rule.h"
 #include "ps/layout.h"
 #include "ps/policy.h"
+#include "ps/push_plan.h"
 
 namespace colla::ps {
 
@@ -20,12 +21,17 @@ struct Declaration {
   PolicyOptions policy;
   double clipNorm = 0;
   std::vector<int> firstSlices;  // SliceMap::of().
+  // By worker, the host that it is on: the workers of a host add their gradients before any leaves
+  // it. Only for an exact policy. Empty: each worker sends its own.
+  std::vector<int> hosts;
   int threads = 0;               // Of each worker: bits depend on it.
 };
 std::vector<std::byte> encode(const Declaration& declaration);
 // kInvalidArgument with what is wrong.
 Result<Declaration> decodeDeclaration(std::span<const std::byte> bytes);
 
+// Who has which slices, and who pushes what. kInvalidArgument if they don't fit the policy.
+Result<PushPlan> pushPlanOf(const Declaration& declaration);
 // The rule that changes each entry. kInvalidArgument for an optimizer's number that can't be used.
 Result<std::vector<optim::UpdateRule>> rulesOf(const Declaration& declaration);
 // How many slots the rule with the most of them has.

@@ -13,8 +13,8 @@
 #include "base/deadline.h"
 #include "colla/status.h"
 #include "ps/inbox.h"
-#include "ps/outbox.h"
 #include "ps/wire.h"
+#include "transport/outbox.h"
 #include "transport/transport.h"
 
 namespace colla::ps {
@@ -80,7 +80,7 @@ class ServerFront {
   const Options options_;
   transport::Transport& transport_;
   const PlacesOf placesOf_;
-  Outbox outbox_;
+  transport::Outbox outbox_;
   std::vector<std::unique_ptr<Inbox>> inboxes_;
   std::vector<std::uint32_t> sequences_;  // Of messages to each other server.
   std::vector<transport::Request*> pending_;

@@ -10,8 +10,13 @@
 
 namespace colla::ps {
 
-Gradients::Gradients(const Layout& layout, const Shard& shard, Team& team, int workers)
-    : layout_(layout), shard_(shard), team_(team), workers_(static_cast<std::size_t>(workers)) {}
+Gradients::Gradients(const Layout& layout, const Shard& shard, const PushPlan& plan, Team& team,
+                     int workers)
+    : layout_(layout),
+      shard_(shard),
+      plan_(plan),
+      team_(team),
+      workers_(static_cast<std::size_t>(workers)) {}
 
 void Gradients::attach(int worker, std::vector<transport::Mapping> areas) {
   workers_[worker].areas = std::move(areas);
@@ -26,10 +31,13 @@ Result<std::vector<std::span<std::byte>>> Gradients::placesFor(int worker, int b
   if (!std::ranges::binary_search(shard_.blocks(), block)) {
     return invalid("block {} is not here", block);
   }
+  if (!plan_.pushesBlock(worker, block)) {
+    return invalid("block {} is pushed by a different worker of its host", block);
+  }
   std::vector<std::span<std::byte>> places;
   if (!workers_[worker].areas.empty()) return places;
   auto& staged = workers_[worker].staged[block];
-  while (staged.size() < static_cast<std::size_t>(shard_.tree().leavesOf(worker))) {
+  while (staged.size() < static_cast<std::size_t>(leavesOf(worker))) {
     staged.emplace_back(layout_.blocks()[block].bytes);
   }
   for (const AlignedBytes& memory : staged) places.push_back(memory.bytes());
@@ -51,7 +59,7 @@ std::size_t Gradients::pushRows(int worker, int entry, std::int64_t step,
     return 0;
   }
   const Entry& table = layout_.entries()[entry];
-  auto rows = decodeRows(bytes, shard_.tree().leavesOf(worker), table.rows(), table.width());
+  auto rows = decodeRows(bytes, leavesOf(worker), table.rows(), table.width());
   if (!rows.ok()) {
     refusal = rows.status().withContext(fmt::format("table \"{}\"", table.name));
     return 0;
@@ -85,7 +93,7 @@ void Gradients::check() {
 
 Status Gradients::lookThrough(const Pushed& pushed) const {
   const Block& block = layout_.blocks()[pushed.block];
-  for (int leaf = 0; leaf < shard_.tree().leavesOf(pushed.worker); ++leaf) {
+  for (int leaf = 0; leaf < leavesOf(pushed.worker); ++leaf) {
     const std::byte* const base = at(pushed.worker, pushed.block, leaf);
     for (const Piece& piece : block.pieces) {
       const Entry& entry = layout_.entries()[piece.entry];
@@ -109,7 +117,8 @@ const std::byte* Gradients::at(int worker, int block, int leaf) const {
 Status Gradients::end(int worker, bool empty) {
   check();
   Worker& w = workers_[worker];
-  const std::size_t blocks = shard_.blocks().size();
+  const auto blocks = static_cast<std::size_t>(std::ranges::count_if(
+      shard_.blocks(), [&](int block) { return plan_.pushesBlock(worker, block); }));
   Status status = std::exchange(w.refusal, {});
   if (status.ok() && !empty && w.pushed.size() != blocks) {
     return invalid("a step ends with {} of {} blocks", w.pushed.size(), blocks);
@@ -128,8 +137,9 @@ Shard::Leaves Gradients::leaves(std::span<const int> take) const {
   return [this, take](int block, std::span<const std::byte*> out) {
     std::ranges::fill(out, nullptr);
     for (const int worker : take) {
-      for (int leaf = 0; leaf < shard_.tree().leavesOf(worker); ++leaf) {
-        out[shard_.tree().firstLeaf(worker) + leaf] = at(worker, block, leaf);
+      if (!plan_.pushesBlock(worker, block)) continue;
+      for (int leaf = 0; leaf < leavesOf(worker); ++leaf) {
+        out[firstLeaf(worker) + leaf] = at(worker, block, leaf);
       }
     }
   };
@@ -140,9 +150,9 @@ Shard::RowLeaves Gradients::rows(std::span<const int> take) const {
     for (const int worker : take) {
       const auto found = workers_[worker].rows.find(entry);
       if (found == workers_[worker].rows.end()) continue;
-      for (int leaf = 0; leaf < shard_.tree().leavesOf(worker); ++leaf) {
+      for (int leaf = 0; leaf < leavesOf(worker); ++leaf) {
         const PushedRows& pushed = found->second.leaves[leaf];
-        out[shard_.tree().firstLeaf(worker) + leaf] = {pushed.rows, pushed.values};
+        out[firstLeaf(worker) + leaf] = {pushed.rows, pushed.values};
       }
     }
   };
@@ -151,7 +161,10 @@ Shard::RowLeaves Gradients::rows(std::span<const int> take) const {
 std::size_t Gradients::bytesOf(std::span<const int> take) const {
   std::size_t bytes = 0;
   for (const int worker : take) {
-    bytes += shard_.bytes() * static_cast<std::size_t>(shard_.tree().leavesOf(worker));
+    for (const int block : shard_.blocks()) {
+      if (!plan_.pushesBlock(worker, block)) continue;
+      bytes += layout_.blocks()[block].bytes * static_cast<std::size_t>(leavesOf(worker));
+    }
     for (const auto& [entry, table] : workers_[worker].rows) {
       for (const PushedRows& leaf : table.leaves) bytes += leaf.values.size_bytes();
     }

@@ -16,6 +16,7 @@
 #include "colla/status.h"
 #include "ps/aligned_bytes.h"
 #include "ps/layout.h"
+#include "ps/push_plan.h"
 #include "ps/pushed_rows.h"
 #include "ps/shard.h"
 #include "ps/team.h"
@@ -26,7 +27,7 @@ namespace colla::ps {
 class Gradients {
  public:
   // All of them outlive it.
-  Gradients(const Layout& layout, const Shard& shard, Team& team, int workers);
+  Gradients(const Layout& layout, const Shard& shard, const PushPlan& plan, Team& team, int workers);
 
   // The worker's memory, seen from here: its parameters', then each partial sum's.
   void attach(int worker, std::vector<transport::Mapping> areas);
@@ -75,11 +76,14 @@ class Gradients {
     std::int64_t step;
   };
 
+  int leavesOf(int worker) const { return shard_.tree().leavesOf(plan_.sourceOf(worker)); }
+  int firstLeaf(int worker) const { return shard_.tree().firstLeaf(plan_.sourceOf(worker)); }
   const std::byte* at(int worker, int block, int leaf) const;
   Status lookThrough(const Pushed& pushed) const;
 
   const Layout& layout_;
   const Shard& shard_;
+  const PushPlan& plan_;
   Team& team_;
   std::vector<Worker> workers_;
   std::vector<Pushed> unchecked_;

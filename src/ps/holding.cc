@@ -10,50 +10,49 @@
 namespace colla::ps {
 namespace {
 
-// The declaration without what belongs to an epoch: its workers, who of them has which slices, and
-// their threads.
+// The declaration without what belongs to an epoch: its workers, who of them has which slices,
+// their hosts and their threads.
 std::vector<std::byte> modelOf(Declaration declaration) {
   declaration.policy.workers = 0;
   declaration.firstSlices = {declaration.firstSlices.back()};  // The number of slices.
+  declaration.hosts.clear();
   declaration.threads = 0;
   return encode(declaration);
 }
 
 }  // namespace
 
-Result<SliceMap> Holding::slicesOf(const Declaration& declaration, const Place& place) {
-  COLLA_TRY(validate(declaration.policy));
+Result<PushPlan> Holding::planOf(const Declaration& declaration, const Place& place) {
   if (declaration.policy.workers != place.workers || declaration.layout.servers != place.servers) {
     return invalid("it counts {} workers and {} servers, but the job has {} and {}",
                    declaration.policy.workers, declaration.layout.servers, place.workers,
                    place.servers);
   }
-  COLLA_TRY_ASSIGN(SliceMap map, SliceMap::of(declaration.firstSlices));
-  if (map.workers() != place.workers)
-    return invalid("its slices are for {} workers", map.workers());
-  return map;
+  return pushPlanOf(declaration);
 }
 
 Result<std::unique_ptr<Holding>> Holding::make(Declaration declaration, const Place& place) {
-  COLLA_TRY_ASSIGN(const SliceMap map, slicesOf(declaration, place));
+  COLLA_TRY_ASSIGN(PushPlan plan, planOf(declaration, place));
   COLLA_TRY_ASSIGN(auto rules, rulesOf(declaration));
   COLLA_TRY_ASSIGN(Layout layout, Layout::make(declaration.entries, declaration.layout));
   return std::unique_ptr<Holding>(
-      new Holding(std::move(declaration), std::move(layout), std::move(rules), map, place));
+      new Holding(std::move(declaration), std::move(layout), std::move(rules), std::move(plan), place));
 }
 
 Holding::Holding(Declaration declaration, Layout layout, std::vector<optim::UpdateRule> rules,
-                 const SliceMap& map, const Place& place)
+                 PushPlan plan, const Place& place)
     : declaration_(std::move(declaration)),
       layout_(std::move(layout)),
+      plan_(std::move(plan)),
       team_(place.threads, place.worthSharing),
-      shard_(layout_, place.server, std::move(rules), map, team_) {}
+      shard_(layout_, place.server, std::move(rules), plan_->tree(), team_) {}
 
 Result<bool> Holding::redeclare(const Declaration& declaration, const Place& place) {
-  COLLA_TRY_ASSIGN(const SliceMap map, slicesOf(declaration, place));
+  COLLA_TRY_ASSIGN(PushPlan plan, planOf(declaration, place));
   if (modelOf(declaration) != modelOf(declaration_)) return false;
   declaration_ = declaration;
-  shard_.reslice(map);
+  plan_.emplace(std::move(plan));
+  shard_.reslice(plan_->tree());
   snapshot_ = {};
   return true;
 }

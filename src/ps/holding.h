@@ -41,6 +41,7 @@ class Holding {
 
   const Declaration& declaration() const { return declaration_; }
   const Layout& layout() const { return layout_; }
+  const PushPlan& pushPlan() const { return *plan_; }
   Team& team() { return team_; }
   Shard& shard() { return shard_; }
 
@@ -70,12 +71,13 @@ class Holding {
   };
 
   Holding(Declaration declaration, Layout layout, std::vector<optim::UpdateRule> rules,
-          const SliceMap& map, const Place& place);
-  static Result<SliceMap> slicesOf(const Declaration& declaration, const Place& place);
+          PushPlan plan, const Place& place);
+  static Result<PushPlan> planOf(const Declaration& declaration, const Place& place);
   std::size_t rowBytes(int partition) const;
 
   Declaration declaration_;
   const Layout layout_;
+  std::optional<PushPlan> plan_;  // Always there; each epoch has its own.
   Team team_;
   Shard shard_;
   Snapshot snapshot_;

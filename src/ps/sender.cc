@@ -23,42 +23,50 @@ Client::Sender::~Sender() {
   thread_.join();
 }
 
-void Client::Sender::send(int peer, std::uint32_t channel, std::uint32_t sequence, const Ask& ask,
-                          std::vector<std::span<const std::byte>> partials) {
+void Client::Sender::send(Channel& server, const Ask& ask, Pack pack) {
   {
     const MutexLock lock(mutex_);
-    parcels_.push_back({peer, channel, sequence, encode(ask), std::move(partials)});
+    parcels_.push_back({server.peer(), server.number(), server.reserve(), ask, std::move(pack)});
   }
   changed_.notify_all();
 }
 
-void Client::Sender::finish() {
+Status Client::Sender::finish() {
   const MutexLock lock(mutex_);
   while (!parcels_.empty() || busy_) changed_.wait(mutex_);
+  return failure_;
+}
+
+Status Client::Sender::send(Parcel parcel) {
+  COLLA_TRY_ASSIGN(const Payload payload, parcel.pack(parcel.ask));
+  const std::vector<std::byte> ask = encode(parcel.ask);
+  std::deque<transport::Request> requests(payload.parts.size() + 1);
+  std::vector<transport::Request*> pending;
+  for (transport::Request& request : requests) pending.push_back(&request);
+  transport_.send(parcel.peer, envelopeOf(parcel.channel, parcel.sequence, kAskStep), ask,
+                  requests[0]);
+  for (std::uint32_t i = 0; i < payload.parts.size(); ++i) {
+    transport_.send(parcel.peer, envelopeOf(parcel.channel, parcel.sequence, kPayloadStep + i),
+                    payload.parts[i], requests[i + 1]);
+  }
+  static_cast<void>(transport_.wait(pending, Deadline::after(kPatience)));
+  return {};
 }
 
 void Client::Sender::run() {
   const transport::BackgroundThread background;
-  std::vector<transport::Request*> pending;
   mutex_.lock();
   while (true) {
     while (!closing_ && parcels_.empty()) changed_.wait(mutex_);
     if (closing_) break;
-    const Parcel parcel = std::move(parcels_.front());
+    Parcel parcel = std::move(parcels_.front());
     parcels_.pop_front();
     busy_ = true;
+    const bool failed = !failure_.ok();
     mutex_.unlock();
-    std::deque<transport::Request> requests(parcel.partials.size() + 1);
-    pending.clear();
-    for (transport::Request& request : requests) pending.push_back(&request);
-    transport_.send(parcel.peer, envelopeOf(parcel.channel, parcel.sequence, kAskStep), parcel.ask,
-                    requests[0]);
-    for (std::uint32_t i = 0; i < parcel.partials.size(); ++i) {
-      transport_.send(parcel.peer, envelopeOf(parcel.channel, parcel.sequence, kPayloadStep + i),
-                      parcel.partials[i], requests[i + 1]);
-    }
-    static_cast<void>(transport_.wait(pending, Deadline::after(kPatience)));
+    Status status = failed ? Status() : send(std::move(parcel));
     mutex_.lock();
+    if (!status.ok()) failure_ = std::move(status);
     busy_ = false;
     changed_.notify_all();
   }

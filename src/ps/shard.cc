@@ -17,11 +17,11 @@ constexpr int kRangesPerThread = 4;
 }  // namespace
 
 Shard::Shard(const Layout& layout, int server, std::vector<optim::UpdateRule> rules,
-             const SliceMap& map, Team& team)
+             collective::SumTree tree, Team& team)
     : layout_(layout),
       rules_(std::move(rules)),
       blockSlots_(mostSlots(rules_)),
-      tree_(collective::SumTree::of(map)),
+      tree_(std::move(tree)),
       team_(team),
       blocks_(layout.blocks().size()),
       tables_(layout.partitions().size()),

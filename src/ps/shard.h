@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "colla/slices.h"
 #include "collective/rows.h"
 #include "collective/sum_tree.h"
 #include "optim/update_rule.h"
@@ -28,9 +28,9 @@ namespace colla::ps {
 
 class Shard {
  public:
-  // `rules`: of each entry. `layout` and `team` outlive it.
-  Shard(const Layout& layout, int server, std::vector<optim::UpdateRule> rules, const SliceMap& map,
-        Team& team);
+  // `rules`: of each entry. `tree`: of what sources bring (ps/push_plan.h). `layout` and `team` outlive it.
+  Shard(const Layout& layout, int server, std::vector<optim::UpdateRule> rules,
+        collective::SumTree tree, Team& team);
 
   // Of a block: as many as the entry with the most has, whichever lie in it.
   int blockSlots() const { return blockSlots_; }
@@ -69,7 +69,7 @@ class Shard {
 
   const collective::SumTree& tree() const { return tree_; }
   // The next epoch's workers and slices. Parameters, slots and steps stay.
-  void reslice(const SliceMap& map) { tree_ = collective::SumTree::of(map); }
+  void reslice(collective::SumTree tree) { tree_ = std::move(tree); }
 
  private:
   struct Memory {

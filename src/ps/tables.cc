@@ -206,7 +206,7 @@ Status Tables::clock() {
         rows.rows.push_back(row);
         for (const float change : changes) rows.values.push_back(-change);
       }
-      client.pushRows(t.entry, std::span(&rows, 1));
+      COLLA_TRY(client.pushRows(t.entry, std::span(&rows, 1)));
     }
   }
   for (int block = 0; areaChanged && block < static_cast<int>(client.layout().blocks().size());

@@ -89,8 +89,14 @@ Answer decodeAnswer(std::span<const std::byte> bytes);
 enum Step : std::uint32_t { kAskStep = 0, kPayloadStep = 1, kAnswerStep = 1 << 20, kResultStep };
 // Payloads that are one message per block or partial sum come behind these.
 
-// Of a worker: its steps, and (worker 0) checkpoints beside them. Between servers.
-enum ChannelNumber : std::uint32_t { kWorkerChannel = 0, kSaverChannel = 1, kServerChannel = 2 };
+// Of a worker: its steps, and (worker 0) checkpoints beside them. Between servers, and those after
+// it. Between the workers of a host, in its own transport.
+enum ChannelNumber : std::uint32_t {
+  kWorkerChannel = 0,
+  kSaverChannel = 1,
+  kServerChannel = 2,
+  kNeighbourChannel = 1 << 20
+};
 
 // The most that a payload in a message may have: what a worker could possibly need.
 inline constexpr std::uint64_t kMostPayload = std::uint64_t{1} << 31;

@@ -6,14 +6,20 @@
 namespace colla::ps {
 
 Crew::Crew(test::Wire wire, int workers, int servers, std::chrono::milliseconds timeout,
-           int serverThreads)
+           int serverThreads, const test::Sent& sent)
     : workers_(workers),
       timeout_(timeout),
       serverThreads_(serverThreads),
-      transports_(test::makeTransports(wire, workers + servers)),
+      transports_(test::makeTransports(wire, workers + servers, sent)),
       statuses_(servers) {
   for (int rank = 0; rank < workers; ++rank) names_.push_back("rank " + std::to_string(rank));
   for (int rank = 0; rank < servers; ++rank) names_.push_back("ps " + std::to_string(rank));
+}
+
+Crew::Crew(const std::vector<int>& hosts, test::Wire inside, test::Wire between, int servers,
+           const test::Sent& sent, std::chrono::milliseconds timeout)
+    : Crew(between, static_cast<int>(hosts.size()), servers, timeout, /*serverThreads=*/2, sent) {
+  inside_ = test::makeTransports(inside, workers_);
 }
 
 ClientOptions Crew::client(int rank) const {
@@ -22,7 +28,8 @@ ClientOptions Crew::client(int rank) const {
           .workers = workers_,
           .servers = static_cast<int>(statuses_.size()),
           .names = names_,
-          .timeout = timeout_};
+          .timeout = timeout_,
+          .host = inside_.empty() ? nullptr : inside_[rank].get()};
 }
 
 void Crew::serve(int server, const std::function<std::vector<int>(std::size_t)>& peersOf) {

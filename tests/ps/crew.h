@@ -14,7 +14,12 @@ namespace colla::ps {
 class Crew {
  public:
   Crew(test::Wire wire, int workers, int servers,
-       std::chrono::milliseconds timeout = std::chrono::seconds(20), int serverThreads = 2);
+       std::chrono::milliseconds timeout = std::chrono::seconds(20), int serverThreads = 2,
+       const test::Sent& sent = nullptr);
+  // Workers on several hosts, worker w on hosts[w]: those of a host share memory by `inside`, and
+  // all reach each other and the servers by `between`. `sent`: of kMessages.
+  Crew(const std::vector<int>& hosts, test::Wire inside, test::Wire between, int servers,
+       const test::Sent& sent = nullptr, std::chrono::milliseconds timeout = std::chrono::seconds(20));
 
   // Runs the servers, and body(rank) for each worker; returns when all of them have ended.
   void run(const std::function<void(int)>& body);
@@ -28,7 +33,10 @@ class Crew {
 
   ClientOptions client(int rank) const;
   // What the others see of a worker that dies.
-  void die(int rank) { transports_[rank].reset(); }
+  void die(int rank) {
+    transports_[rank].reset();
+    if (!inside_.empty()) inside_[rank].reset();
+  }
 
  private:
   // Serves for as long as workers come back. `peersOf(life)`: the epoch's, empty for all.
@@ -38,6 +46,7 @@ class Crew {
   const std::chrono::milliseconds timeout_;
   const int serverThreads_;
   std::vector<std::unique_ptr<transport::Transport>> transports_;
+  std::vector<std::unique_ptr<transport::Transport>> inside_;  // The hosts'; empty: there is one.
   std::vector<std::string> names_;
   std::vector<Status> statuses_;
 };

@@ -245,7 +245,7 @@ class Trainee {
       put(5, std::vector<std::int64_t>{step});
       leaves.push_back(foldSlices(step, subtrees[i]));
     }
-    client_.pushRows(1, leaves);
+    COLLA_TRY(client_.pushRows(1, leaves));
     for (int block = 0; block < static_cast<int>(client_.layout().blocks().size()); ++block) {
       client_.push(block);
     }

@@ -179,7 +179,7 @@ TEST(ServerRefusalTest, NothingOfARefusedStepComesBackInTheNext) {
     }
     ASSERT_TRUE((*client)->begin().ok());
     const collective::Rows rows{{3}, {1, rank == 0 ? 2 : std::numeric_limits<float>::infinity()}};
-    (*client)->pushRows(0, std::span(&rows, 1));
+    EXPECT_TRUE((*client)->pushRows(0, std::span(&rows, 1)).ok());
     if (rank == 1) {
       EXPECT_THAT(messageOf((*client)->finish({.share = 0.5, .present = {1}}).status()),
                   AllOf(HasSubstr("\"table\""), HasSubstr("not finite in row 3")));

@@ -48,7 +48,7 @@ TEST(ShardTest, RowsHaveTheSameBitsHoweverTheyAreCut) {
         *Layout::make({{.name = "table", .kind = Kind::kRows, .shape = {kTableRows, kColumns}}},
                       {.partitions = 3});
     Team team(threads, /*worthSharing=*/0);
-    Shard shard(layout, 0, {rule}, map, team);
+    Shard shard(layout, 0, {rule}, map.tree(), team);
     const Shard::RowLeaves rows = [&](int, std::span<collective::RowsView> out) {
       for (std::size_t i = 0; i < out.size(); ++i) out[i] = collective::RowsView(leaves[i]);
     };
@@ -73,7 +73,7 @@ TEST(ShardTest, LargeParametersAreHandedOutWhole) {
   const Layout layout =
       *Layout::make({{.name = "large", .shape = {static_cast<std::int64_t>(kCount)}}}, {});
   Team team(2);
-  Shard shard(layout, 0, {*optim::UpdateRule::make(Sgd{.lr = 1})}, map, team);
+  Shard shard(layout, 0, {*optim::UpdateRule::make(Sgd{.lr = 1})}, map.tree(), team);
   std::vector<float> gradient(kCount);
   std::iota(gradient.begin(), gradient.end(), -100.0F);
   const AlignedBytes one(layout.areaBytes());

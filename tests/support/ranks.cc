@@ -18,13 +18,11 @@
 namespace colla::test {
 namespace {
 
-using Sent = std::function<void(int from, int to, std::size_t bytes)>;
-
 // Passes everything on but shared memory.
 class MessagesOnly final : public transport::Transport {
  public:
-  explicit MessagesOnly(std::unique_ptr<Transport> inner) : inner_(std::move(inner)) {}
-  void listen(Sent sent) { sent_ = std::move(sent); }
+  MessagesOnly(std::unique_ptr<Transport> inner, Sent sent)
+      : inner_(std::move(inner)), sent_(std::move(sent)) {}
   std::string_view name() const override { return inner_->name(); }
   int self() const override { return inner_->self(); }
   int size() const override { return inner_->size(); }
@@ -52,8 +50,8 @@ class MessagesOnly final : public transport::Transport {
   }
 
  private:
-  std::unique_ptr<Transport> inner_;
-  Sent sent_;
+  const std::unique_ptr<Transport> inner_;
+  const Sent sent_;
 };
 
 // Everybody's options, once everybody has a listener.
@@ -71,7 +69,7 @@ using Transports = std::vector<std::unique_ptr<transport::Transport>>;
 
 }  // namespace
 
-Transports makeTransports(Wire wire, int count) {
+Transports makeTransports(Wire wire, int count, const Sent& sent) {
   if (wire == Wire::kShm) {
     return connectAll(optionsFor(count), transport::shm::listen, transport::shm::connect);
   }
@@ -100,7 +98,7 @@ Transports makeTransports(Wire wire, int count) {
     EXPECT_TRUE(transport.ok()) << transport.status();
     transports.push_back(*std::move(transport));
     if (wire == Wire::kMessages) {
-      transports.back() = std::make_unique<MessagesOnly>(std::move(transports.back()));
+      transports.back() = std::make_unique<MessagesOnly>(std::move(transports.back()), sent);
     }
   }
   return transports;
@@ -178,12 +176,10 @@ void runOnHosts(const std::vector<int>& hosts, const HostWires& wires,
                 const std::function<void(Group&)>& body, std::chrono::milliseconds timeout) {
   const int count = static_cast<int>(hosts.size());
   const Transports inside = makeTransports(wires.inside, count);
-  const Transports between = makeTransports(wires.between, count);
-  for (int rank = 0; wires.sent != nullptr && rank < count; ++rank) {
-    dynamic_cast<MessagesOnly&>(*between[rank]).listen([&](int from, int to, std::size_t bytes) {
-      if (hosts[from] != hosts[to]) wires.sent(from, to, bytes);
-    });
-  }
+  const Transports between =
+      makeTransports(wires.between, count, [&](int from, int to, std::size_t bytes) {
+        if (wires.sent != nullptr && hosts[from] != hosts[to]) wires.sent(from, to, bytes);
+      });
   const auto optionsOf = [&](int rank) {
     auto routes = std::make_shared<Routes>();
     routes->wire = between[rank].get();

@@ -18,8 +18,11 @@ namespace colla::test {
 enum class Wire { kShared, kMessages, kShm, kTcpPlain, kTcp, kUcx, kLevels, kScattered };
 std::string toString(Wire wire);
 
-// One transport per rank, all connected. Not for those with several hosts.
-std::vector<std::unique_ptr<transport::Transport>> makeTransports(Wire wire, int count);
+// One transport per rank, all connected. Not for those with several hosts. kMessages calls `sent`
+// for every message, by any thread.
+using Sent = std::function<void(int from, int to, std::size_t bytes)>;
+std::vector<std::unique_ptr<transport::Transport>> makeTransports(Wire wire, int count,
+                                                                  const Sent& sent = nullptr);
 
 // Runs body(rank's group) in `count` threads and waits for all of them.
 void runRanks(Wire wire, int count, const std::function<void(Group&)>& body,
@@ -31,7 +34,7 @@ struct HostWires {
   Wire inside = Wire::kShared;
   Wire between = Wire::kMessages;
   // Called for every message between hosts, by any thread; kMessages only.
-  std::function<void(int from, int to, std::size_t bytes)> sent = nullptr;
+  Sent sent = nullptr;
 };
 void runOnHosts(const std::vector<int>& hosts, const HostWires& wires,
                 const std::function<void(Group&)>& body,

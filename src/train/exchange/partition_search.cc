@@ -47,7 +47,7 @@ Status exchange(ps::Client& client, std::span<const TrialTable> tables, std::siz
     COLLA_TRY(client.pullRows(entry, rows, values));
     std::vector<collective::Rows> partials(leaves);
     partials.front() = {rows, std::move(values)};
-    client.pushRows(entry, partials);
+    COLLA_TRY(client.pushRows(entry, partials));
   }
   return client.finish(finish).status();
 }

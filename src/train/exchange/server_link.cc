@@ -124,6 +124,7 @@ ps::Declaration ServerLink::declaration(const ServerPlan& plan) const {
     declaration.firstSlices.push_back(workers_.map.range(worker).begin);
   }
   declaration.firstSlices.push_back(workers_.map.slices());
+  if (plan.policy.exact()) declaration.hosts = ps::hostsOf(job);
   return declaration;
 }
 
@@ -216,7 +217,7 @@ void ServerLink::pushTable(int table) {
     bytes += std::span(leaf.rows).size_bytes() + std::span(leaf.values).size_bytes();
   }
   countPush(bytes);
-  client_->pushRows(firstTable() + table, leaves);
+  throwIfError(client_->pushRows(firstTable() + table, leaves));
 }
 
 void ServerLink::countPush(std::size_t bytes) {

@@ -1,4 +1,4 @@
-// Messages that a server or worker has sent and that may still be on their way. Never blocks.
+// Messages that somebody has sent and that may still be on their way. Never blocks.
 //
 // Not thread safe.
 #pragma once
@@ -12,20 +12,20 @@
 
 #include "transport/transport.h"
 
-namespace colla::ps {
+namespace colla::transport {
 
 class Outbox {
  public:
-  explicit Outbox(transport::Transport& transport) : transport_(transport) {}
+  explicit Outbox(Transport& transport) : transport_(transport) {}
   // Withdraws what is still under way.
   ~Outbox();
   Outbox(const Outbox&) = delete;
   Outbox& operator=(const Outbox&) = delete;
 
   // Takes the bytes over.
-  void send(int peer, const transport::Envelope& envelope, std::vector<std::byte> bytes);
+  void send(int peer, const Envelope& envelope, std::vector<std::byte> bytes);
   // Bytes that `keep` holds in place: one copy can go to several peers.
-  void send(int peer, const transport::Envelope& envelope, std::span<const std::byte> bytes,
+  void send(int peer, const Envelope& envelope, std::span<const std::byte> bytes,
             std::shared_ptr<const void> keep);
   // Forgets what has arrived. A peer that is lost is noticed by who listens to it.
   void sweep();
@@ -35,10 +35,10 @@ class Outbox {
  private:
   struct Letter {
     std::shared_ptr<const void> keep;
-    transport::Request request;
+    Request request;
   };
-  transport::Transport& transport_;
+  Transport& transport_;
   std::list<Letter> letters_;
 };
 
-}  // namespace colla::ps
+}  // namespace colla::transport

@@ -1,15 +1,15 @@
-#include "ps/outbox.h"
+#include "transport/outbox.h"
 
-namespace colla::ps {
+namespace colla::transport {
 
 Outbox::~Outbox() { flush(Deadline::at(TimePoint::min())); }
 
-void Outbox::send(int peer, const transport::Envelope& envelope, std::vector<std::byte> bytes) {
+void Outbox::send(int peer, const Envelope& envelope, std::vector<std::byte> bytes) {
   const auto own = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
   send(peer, envelope, *own, own);
 }
 
-void Outbox::send(int peer, const transport::Envelope& envelope, std::span<const std::byte> bytes,
+void Outbox::send(int peer, const Envelope& envelope, std::span<const std::byte> bytes,
                   std::shared_ptr<const void> keep) {
   sweep();
   Letter& letter = letters_.emplace_back();
@@ -24,10 +24,10 @@ void Outbox::sweep() {
 void Outbox::flush(Deadline deadline) {
   // One by one: a lost peer must not keep the others from getting theirs.
   for (Letter& letter : letters_) {
-    transport::Request* const request = &letter.request;
+    Request* const request = &letter.request;
     static_cast<void>(transport_.wait({&request, 1}, deadline));
   }
   letters_.clear();
 }
 
-}  // namespace colla::ps
+}  // namespace colla::transport
