@@ -6,6 +6,8 @@
 
 namespace colla::cli {
 
+// Speaks with `colla run` on a different host; not for people.
+int agentCommand(const Arguments& arguments);
 // 1 means that the two differ; 2 is for all errors.
 int compareCommand(const Arguments& arguments);
 int dataCommand(const Arguments& arguments);
