@@ -25,6 +25,7 @@ constexpr std::array kCommands = {
     Command{"compare", "tell whether two checkpoints have the same bits", compareCommand},
     Command{"data", "look at data sets, and make some", dataCommand},
     Command{"demo", "train with every strategy, and prove that the bits are equal", demoCommand},
+    Command{"doctor", "tell whether a job can run here, or on other hosts", doctorCommand},
     Command{"eval", "evaluate a checkpoint", evalCommand},
     Command{"export", "write a checkpoint's model as one file, for Python", exportCommand},
     Command{"horovodrun", "start a program with horovodrun's flags", horovodrunCommand},

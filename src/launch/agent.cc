@@ -19,6 +19,7 @@
 #include "launch/agent_channel.h"
 #include "launch/agent_processes.h"
 #include "launch/host_facts.h"
+#include "launch/measure.h"
 #include "launch/plan.h"
 #include "launch/process_tree.h"
 #include "launch/program.h"
@@ -29,6 +30,7 @@ namespace colla::launch {
 namespace {
 
 constexpr auto kReachLimit = std::chrono::seconds(5);
+constexpr auto kMeasureLimit = std::chrono::seconds(3);
 constexpr auto kLastWords = std::chrono::seconds(2);
 constexpr std::uint64_t kLeastSpace = 1 << 20;
 
@@ -108,6 +110,11 @@ class Agent {
         return check(message.text);
       case Say::kReach:
         return reach(message.text);
+      case Say::kServe:
+        if (door_) serveMeasurement(door_->socket.get(), Deadline::after(kMeasureLimit));
+        return;
+      case Say::kMeasure:
+        return measure(message.text);
       case Say::kStart:
         return start(message.text);
       case Say::kOrder: {
@@ -184,6 +191,17 @@ class Agent {
       answer.add(others->entries()[i].first, errors[i]);
     }
     channel_.send(Say::kReached, answer.encode());
+  }
+
+  void measure(const std::string& text) {
+    const auto target = Fields::parse(text);
+    if (!target.ok()) return frontIsGone();
+    const auto speed = measureTo((*target)["address"], Deadline::after(kMeasureLimit));
+    Fields answer;
+    if (!speed.ok()) answer.add("wrong", speed.status().message());
+    if (speed.ok()) answer.add("round trip", fmt::format("{}", speed->roundTrip));
+    if (speed.ok()) answer.add("bandwidth", fmt::format("{}", speed->bandwidth));
+    channel_.send(Say::kMeasured, answer.encode());
   }
 
   void start(const std::string& text) {

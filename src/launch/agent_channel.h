@@ -24,11 +24,14 @@ enum class Say : std::uint8_t {
   kStart,      // Fields: the processes, and the job's secret.
   kOrder,      // An Order (guardian.h).
   kInput,      // For worker 0's standard input; empty: its end.
+  kServe,      // For the kMeasure of a different host.
+  kMeasure,    // Fields: the address of the host to measure the way to.
   kPause,      // The front is stopped for a while: do not wait for beats.
   // From the agent.
   kFacts,       // Fields: what the host is and has (host_facts.h). Always the first.
   kChecked,     // Fields: what is wrong, and where the agent listens.
   kReached,     // Fields: how it went with each address.
+  kMeasured,    // Fields: what came of kMeasure.
   kEvent,       // An Event (guardian.h).
   kOutput,      // Of a process: number, stream, bytes.
   kInputTaken,  // All input that came so far: more may come.

@@ -23,6 +23,7 @@
 #include "job/environment.h"
 #include "launch/program.h"
 #include "rendezvous/host_key.h"
+#include "transport/transports.h"
 
 namespace colla::launch {
 namespace {
@@ -138,6 +139,8 @@ HostFacts HostFacts::ofThis() {
   if (connection != nullptr) std::istringstream(connection) >> facts.client >> port >> facts.server;
   facts.interfaces = interfacesHere();
   facts.rdma = rdmaDevices();
+  const auto preferred = transport::preferredTransports();
+  if (!preferred.empty()) facts.fastWire = preferred.front()->name;
   facts.openFiles = limitOf(RLIMIT_NOFILE);
   facts.lockedMemory = limitOf(RLIMIT_MEMLOCK);
   struct statvfs shared {};
@@ -161,6 +164,7 @@ Fields HostFacts::fields() const {
     fields.add("interface", fmt::format("{} {}", interface, address));
   }
   for (const std::string& device : rdma) fields.add("rdma", device);
+  fields.add("fast wire", fastWire);
   fields.add("open files", std::to_string(openFiles));
   fields.add("locked memory", std::to_string(lockedMemory));
   fields.add("shared memory", std::to_string(sharedMemory));
@@ -185,6 +189,7 @@ HostFacts HostFacts::from(const Fields& fields) {
     facts.interfaces.push_back({text.substr(0, space), text.substr(space + 1)});
   }
   facts.rdma = fields.all("rdma");
+  facts.fastWire = fields["fast wire"];
   facts.openFiles = number(fields["open files"]);
   facts.lockedMemory = number(fields["locked memory"]);
   facts.sharedMemory = number(fields["shared memory"]);

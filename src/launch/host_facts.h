@@ -30,6 +30,7 @@ struct HostFacts {
   std::string server;        // that it came to; empty without ssh.
   std::vector<Interface> interfaces;
   std::vector<std::string> rdma;  // Devices.
+  std::string fastWire;           // The transport that prefers these; empty: none.
   std::uint64_t openFiles = 0;    // Limits of a process.
   std::uint64_t lockedMemory = 0;
   std::uint64_t sharedMemory = 0;  // Bytes that are free in /dev/shm.

@@ -42,7 +42,7 @@ Result<HostSlots> parseHost(const std::string& word, const std::string& where) {
     rest.remove_prefix(std::min(colon, rest.size()));
   }
   if (host.name.find('@') != std::string::npos) {
-    return invalid("{}: \"{}\" names a user: say so to ssh, with --ssh-arg \"-l {}\" or in "
+    return invalid("{}: \"{}\" names a user: say so to ssh, with --ssh-arg=-l{} or in "
                    "~/.ssh/config",
                    where, host.name, host.name.substr(0, host.name.find('@')));
   }

@@ -9,7 +9,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 
+#include "job/this_host.h"
 #include "launch/agent.h"
 #include "launch/program.h"
 #include "launch/report.h"
@@ -21,6 +23,20 @@ constexpr std::size_t kMostSaid = 16 * 1024;
 constexpr auto kExitFollows = std::chrono::seconds(1);
 
 }  // namespace
+
+bool isThisHost(const std::string& name) {
+  return job::isLoopback(name) || job::ThisHost::real().is(name);
+}
+
+std::string collaProgram() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string beside = self.parent_path() / "colla";
+  if (!error && access(beside.c_str(), X_OK) == 0) return beside;
+  const char* const path = std::getenv("PATH");
+  const auto found = findProgram("colla", path == nullptr ? "" : path);
+  return found.ok() ? *found : "colla";
+}
 
 Result<std::unique_ptr<Hosts>> Hosts::connect(const std::vector<Host>& hosts,
                                               const Options& options, const Inherited& inherited) {
@@ -210,12 +226,14 @@ void Hosts::take(Link& link, const AgentChannel::Message& message, TimePoint now
   switch (message.kind) {
     case Say::kFacts:
     case Say::kChecked:
-    case Say::kReached: {
+    case Say::kReached:
+    case Say::kMeasured: {
       auto fields = Fields::parse(message.text);
       if (!fields.ok()) return lose(link, "its agent speaks differently");
       if (message.kind == Say::kFacts) link.answers.facts = HostFacts::from(*fields);
       if (message.kind == Say::kChecked) link.answers.checked = *std::move(fields);
       if (message.kind == Say::kReached) link.answers.reached = *std::move(fields);
+      if (message.kind == Say::kMeasured) link.answers.measured = *std::move(fields);
       if (!link.processes.empty() && message.kind == Say::kChecked) {
         lose(link, (*link.answers.checked)["wrong"]);  // It could not start them.
       }

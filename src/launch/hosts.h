@@ -23,6 +23,12 @@
 
 namespace colla::launch {
 
+// Whether a host of that name is this one. May look it up.
+bool isThisHost(const std::string& name);
+
+// The command beside this program, which may be `colla` itself, or else the one in PATH.
+std::string collaProgram();
+
 class Hosts : public Guards {
  public:
   struct Options {
@@ -40,6 +46,7 @@ class Hosts : public Guards {
     std::optional<HostFacts> facts;
     std::optional<Fields> checked;
     std::optional<Fields> reached;
+    std::optional<Fields> measured;
     std::string lost;  // Empty: it is not.
   };
 
@@ -52,6 +59,7 @@ class Hosts : public Guards {
   const std::string& name(std::size_t host) const { return links_[host].name; }
   bool isHere(std::size_t host) const { return links_[host].here; }
   const Answers& answers(std::size_t host) const { return links_[host].answers; }
+  void forgetMeasured(std::size_t host) { links_[host].answers.measured.reset(); }
   void say(std::size_t host, Say kind, const Fields& fields);
   // One round of waiting for what the hosts say, until `until` at most. False when `signals` has
   // one.

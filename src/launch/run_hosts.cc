@@ -11,13 +11,11 @@
 #include <set>
 
 #include "base/log.h"
-#include "job/this_host.h"
 #include "launch/front.h"
 #include "launch/hosts.h"
 #include "launch/layout.h"
 #include "launch/plan.h"
 #include "launch/preflight.h"
-#include "launch/program.h"
 #include "launch/report.h"
 #include "launch/run_parts.h"
 #include "launch/store.h"
@@ -27,21 +25,6 @@ namespace colla::launch {
 namespace {
 
 namespace net = transport::net;
-
-bool isHere(const std::string& host) {
-  return job::isLoopback(host) || job::ThisHost::real().is(host);
-}
-
-// The command beside this program, which may be `colla` itself, or else the one in PATH.
-std::string collaProgram() {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::string beside = self.parent_path() / "colla";
-  if (!error && access(beside.c_str(), X_OK) == 0) return beside;
-  const char* const path = std::getenv("PATH");
-  const auto found = findProgram("colla", path == nullptr ? "" : path);
-  return found.ok() ? *found : "colla";
-}
 
 TorchUse torchUseOf(const RunOptions& options) {
   if (options.ownTorch) return TorchUse::kOwn;
@@ -137,7 +120,7 @@ std::optional<int> Run::prepare() {
   signals_ = takeSignals();
 
   std::vector<Hosts::Host> hosts;
-  for (const HostLayout& each : layout_) hosts.push_back({each.name, isHere(each.name)});
+  for (const HostLayout& each : layout_) hosts.push_back({each.name, isThisHost(each.name)});
   const auto limit =
       std::chrono::ceil<std::chrono::seconds>(options_.config.seconds("start_timeout"));
   auto connected = Hosts::connect(
@@ -202,10 +185,10 @@ std::optional<int> Run::lookAtHosts() {
 
 // This host's address, as each of the others reaches it.
 Status Run::findStoreAddresses(std::vector<std::string>& addresses) const {
-  if (!options_.interfaces.empty()) {
-    COLLA_TRY_ASSIGN(const std::string name,
-                     chooseInterface(options_.interfaces, HostFacts::ofThis().interfaces));
-    COLLA_TRY_ASSIGN(const std::string address, net::interfaceAddress(name));
+  // This host need not have the network that is between the others.
+  const auto named = chooseInterface(options_.interfaces, HostFacts::ofThis().interfaces);
+  if (named.ok()) {
+    COLLA_TRY_ASSIGN(const std::string address, net::interfaceAddress(*named));
     addresses.assign(hosts_->size(), address);
     return {};
   }
@@ -318,7 +301,7 @@ Result<bool> needsOtherHosts(const RunOptions& options) {
   if (options.hosts.empty() && options.serverHosts.empty()) return false;
   COLLA_TRY_ASSIGN(const auto layout, layOut(options.hosts, options.workers, options.servers,
                                              options.serverHosts));
-  return std::ranges::any_of(layout, [](const HostLayout& host) { return !isHere(host.name); });
+  return std::ranges::any_of(layout, [](const HostLayout& host) { return !isThisHost(host.name); });
 }
 
 int runOnHosts(const RunOptions& options) {

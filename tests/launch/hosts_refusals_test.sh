@@ -28,7 +28,7 @@ refuse "more ranks than slots" 2 '-np is 5, but the hosts have 4 slots' -- -np 5
 refuse "an IPv6 literal" 2 '-H fd00::7:2: an IPv6 address needs brackets, as in \[fd00::7:2\]:2' -- -H fd00::7:2
 refuse "an IPv6 address that nobody has" 1 'host fd00::7: it does not answer' -- -H '[fd00::7]:2'
 refuse "something else than slots" 2 '-H a:x: a host has a number of slots' -- -H a:x
-refuse "flags in a name" 2 '-H -oProxyCommand=x:1: hosts are HOST' -- -H=-oProxyCommand=x:1
+refuse "flags in a name" 2 '-H -oProxyCommand=x:1: hosts are HOST' -- --hosts=-oProxyCommand=x:1
 refuse "a host file that is not there" 2 "can't read the host file none" -- --hostfile none
 refuse "both" 2 '-H and --hostfile say the same' -- -H a --hostfile none
 refuse "neither" 2 '--np is required, or hosts' --
@@ -46,6 +46,10 @@ COLLA_START_TIMEOUT=2 refuse "a host that is not there" 1 'host silent: it does 
 ssh-keygen -q -t ed25519 -N "" -f stranger
 refuse "a refused key" 1 'host b: it wants a password, which `colla run` never asks for: copy a key there (`ssh-copy-id b`)' -- \
   -H b:1 -i stranger --ssh-arg=-F/dev/null --ssh-arg=-oUserKnownHostsFile="$HOSTS_DIR/known_hosts" --ssh-arg=-oIdentitiesOnly=yes
+on b /usr/sbin/sshd -f "$HOSTS_DIR/sshd_config" -p 2222 -o PasswordAuthentication=no -o KbdInteractiveAuthentication=no
+sed 's/^b,/[b]:2222,/' "$HOSTS_DIR/known_hosts" >known_2222
+refuse "a refused key where there are no passwords" 1 'host b: it refused the key: copy one there (`ssh-copy-id b`)' -- \
+  -H b:1 -p 2222 -i stranger --ssh-arg=-F/dev/null --ssh-arg=-oUserKnownHostsFile="$PWD/known_2222" --ssh-arg=-oIdentitiesOnly=yes
 ssh-keygen -q -t ed25519 -N "" -f changed
 echo "b $(cut -d' ' -f1,2 changed.pub)" >known_changed
 refuse "a changed host key" 1 'host b: its key is not the one in known_hosts' -- -H b:1 --ssh-arg=-oUserKnownHostsFile="$PWD/known_changed"
