@@ -172,6 +172,7 @@ void Processes::takeEvents() {
       case Kind::kKilled:
         ended(one, fmt::format("signal {} ({})", value, strsignal(value)), true);
         break;
+      case Kind::kLost:
       case Kind::kEnded:
         break;
     }

@@ -6,11 +6,15 @@
 
 namespace colla::cli {
 
+// Speaks with `colla run` on a different host; not for people.
+int agentCommand(const Arguments& arguments);
 // 1 means that the two differ; 2 is for all errors.
 int compareCommand(const Arguments& arguments);
 int dataCommand(const Arguments& arguments);
 // 1 means that the bits differ, or that it could not be found out.
 int demoCommand(const Arguments& arguments);
+// 1 means that a job can't run there.
+int doctorCommand(const Arguments& arguments);
 int evalCommand(const Arguments& arguments);
 int exportCommand(const Arguments& arguments);
 int horovodrunCommand(const Arguments& arguments);

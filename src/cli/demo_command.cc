@@ -15,6 +15,7 @@
 #include "child_runner.h"
 #include "colla/strategy.h"
 #include "commands.h"
+#include "launch/host_flags.h"
 #include "launch/scratch.h"
 
 namespace colla::cli {
@@ -32,6 +33,7 @@ struct Choice {
   std::string model = "mlp";
   std::string data = "synthetic:mnist";
   int epochs = 2;
+  std::vector<std::string> hosts;  // Flags for the trainings with several workers.
 };
 
 // What a strategy brought.
@@ -88,7 +90,7 @@ int train(const StrategyTraits& strategy, const Choice& choice, const launch::Sc
           ChildRunner& runner, std::vector<Row>& rows) {
   const std::string name(strategy.name);
   const int workers = workersOf(strategy);
-  const std::vector<std::string> shown = {"train",      choice.model,
+  std::vector<std::string> shown = {"train",      choice.model,
                                           "--data",     choice.data,
                                           "--epochs",   std::to_string(choice.epochs),
                                           "--slices",   "2",
@@ -96,6 +98,9 @@ int train(const StrategyTraits& strategy, const Choice& choice, const launch::Sc
                                           "--seed",     "1",
                                           "--strategy", name,
                                           "--np",       std::to_string(workers)};
+  if (workers > 1 && strategy.workers == WorkerKind::kProcesses) {
+    shown.insert(shown.end(), choice.hosts.begin(), choice.hosts.end());
+  }
   fmt::print("{}{}, {}: colla {}\n", rows.empty() ? "" : "\n", name, workersText(workers),
              fmt::join(shown, " "));
   std::vector<std::string> command = shown;
@@ -137,12 +142,19 @@ int demoCommand(const Arguments& arguments) {
       "Exit code: 0 if all bits are equal, 1 if not. Nothing is left behind.\n\n"
       "Examples:\n"
       "  colla demo\n"
-      "  colla demo --model softmax --data mnist:FOLDER --epochs 1\n");
+      "  colla demo --model softmax --data mnist:FOLDER --epochs 1\n"
+      "  colla demo -H a:1,b:1                  with TMPDIR in a folder that both hosts share\n");
   Choice choice;
   app.add_option("--model", choice.model, "which model (mlp)")->option_text("NAME");
   app.add_option("--data", choice.data, "which data (synthetic:mnist)")->option_text("NAME");
   app.add_option("--epochs", choice.epochs, "times through the data (2)");
+  const launch::HostFlags hosts(app);
   if (const auto exitCode = parse(app, arguments)) return *exitCode;
+  launch::RunOptions where;
+  if (const Status wrong = hosts.applyTo(where); !wrong.ok()) {
+    return usageError(kDemo, wrong.message());
+  }
+  choice.hosts = hosts.words();
 
   ChildRunner runner;
   const auto scratch = launch::Scratch::create();

@@ -4,44 +4,19 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 
 #include "base/command_line.h"
 #include "base/config.h"
 #include "commands.h"
 #include "job/settings.h"
-#include "job/this_host.h"
-#include "launch/host_slots.h"
+#include "launch/host_flags.h"
 #include "launch/run.h"
 
 namespace colla::cli {
 namespace {
 
 constexpr char kHorovodrun[] = "colla horovodrun";
-
-Result<std::vector<launch::HostSlots>> readHostFile(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return {StatusCode::kNotFound, fmt::format("can't read the host file {}", path)};
-  return launch::parseHostFile({std::istreambuf_iterator<char>(file), {}}, path);
-}
-
-// How many processes `hosts` has place for, all of which must be this one.
-Result<int> slotsHere(const std::vector<launch::HostSlots>& hosts) {
-  int slots = 0;
-  const auto thisHost = job::ThisHost::real();
-  for (const launch::HostSlots& host : hosts) {
-    if (!job::isLoopback(host.name) && !thisHost.is(host.name)) {
-      return {StatusCode::kUnsupported,
-              fmt::format("host {} is not this one: other hosts can't be reached yet; start the "
-                          "program there with mpirun, srun or torchrun",
-                          host.name)};
-    }
-    slots = std::min(slots + host.slots, launch::kMaxProcesses);
-  }
-  return slots;
-}
 
 // `import horovod` is to mean Colla in the Pythons of the job, as aliases.py does it for an
 // installed wheel. In a clone the package lies beside the command once it was built
@@ -85,20 +60,18 @@ int horovodrunCommand(const Arguments& arguments) {
   launch::RunOptions options;
   options.name = kHorovodrun;
   options.workers = 0;
-  std::string hostList, hostFile, interfaces, timeline, startTimeout, warning, shutdown, fusion,
+  std::string mpiArguments, outputDir, timeline, startTimeout, warning, shutdown, fusion,
       discovery;
   double cycle = -1;
-  int port = 0;
   std::optional<int> least, most;  // Of workers, of a job whose number of workers changes.
   bool verbose = false, noStallCheck = false, gloo = false, mpi = false;
   app.add_option("-n,--np,--num-proc", options.workers,
                  "workers; also -np N. By default as many as the hosts have slots");
-  app.add_option("-H,--hosts", hostList, "only this host, for now")->option_text("HOST:SLOTS,…");
-  app.add_option("--hostfile", hostFile, "file with lines of HOST slots=N")->option_text("FILE");
-  app.add_option("-p,--ssh-port", port, "is accepted: there are no hosts to reach by ssh yet");
-  app.add_option("--network-interfaces,--network-interface", interfaces,
-                 "network interface to listen on; of several, the first (interface)")
-      ->option_text("NAME");
+  const launch::HostFlags hosts(app);
+  app.add_option("--output-filename", outputDir, "folder for what each process says (--output-dir)")
+      ->option_text("DIR");
+  app.add_flag("--prefix-output-with-timestamp", options.prefixTimestamps,
+               "say before each line when it came (--prefix-timestamps)");
   app.add_option("--start-timeout", startTimeout, "seconds to wait for all (start_timeout)")
       ->option_text("SECONDS");
   app.add_flag("--verbose", verbose, "say more (log)");
@@ -121,6 +94,8 @@ int horovodrunCommand(const Arguments& arguments) {
   app.add_option("--host-discovery-script", discovery, "accepted; the script is not run yet")
       ->option_text("FILE");
   app.add_flag("--gloo,--use-gloo", gloo, "is accepted: Colla has a transport of its own");
+  app.add_option("--mpi-args", mpiArguments, "is accepted: nothing here is MPI's")
+      ->option_text("ARGS");
   app.add_flag("--mpi,--use-mpi", mpi, "is accepted: Colla has a transport of its own");
 
   Arguments flags = arguments;
@@ -128,22 +103,16 @@ int horovodrunCommand(const Arguments& arguments) {
   if (const auto exitCode = parse(app, flags)) return *exitCode;
 
   if (app.count("--np") == 0 && least) options.workers = *least;
-  if (!hostList.empty() && !hostFile.empty()) {
-    return usageError(kHorovodrun, "-H and --hostfile say the same: give one of them");
-  }
-  if (!hostList.empty() || !hostFile.empty()) {
-    const auto hosts = hostFile.empty() ? launch::parseHostSlots(hostList) : readHostFile(hostFile);
-    if (!hosts.ok()) return usageError(kHorovodrun, hosts.status().message());
-    const auto slots = slotsHere(*hosts);
-    if (!slots.ok()) return usageError(kHorovodrun, slots.status().message());
-    if (app.count("--np") == 0 && !least) options.workers = *slots;
-    if (options.workers > *slots) {
-      return usageError(kHorovodrun, fmt::format("-np is {}, but the hosts have {} slots",
-                                                 options.workers, *slots));
-    }
-  } else if (app.count("--np") == 0 && !least) {
+  launch::RunOptions where = options;  // Its flags for output have Horovod's names too.
+  if (app.count("--np") == 0 && !least && !hosts.given()) {
     return usageError(kHorovodrun, "--np is required, or hosts with -H or --hostfile");
   }
+  if (const Status wrong = hosts.applyTo(where); !wrong.ok()) {
+    return usageError(kHorovodrun, wrong.message());
+  }
+  where.prefixTimestamps = where.prefixTimestamps || options.prefixTimestamps;
+  if (!outputDir.empty()) where.outputDir = outputDir;
+  options = std::move(where);
   if ((least && *least > options.workers) || (most && *most < options.workers)) {
     return usageError(
         kHorovodrun,
@@ -164,7 +133,6 @@ int horovodrunCommand(const Arguments& arguments) {
     settings[name] = value;
     typed[flagName(name)] = flag;
   };
-  set("interface", interfaces.substr(0, interfaces.find(',')), "--network-interfaces");
   set("start_timeout", startTimeout, "--start-timeout");
   set("timeline", timeline, "--timeline-filename");
   set("stall_warning", noStallCheck ? "0" : warning, "--stall-check-warning-time-seconds");
@@ -172,9 +140,9 @@ int horovodrunCommand(const Arguments& arguments) {
   set("fusion_mb", fusion, "--fusion-threshold-mb");
   if (cycle >= 0) set("cycle_us", fmt::format("{:.0f}", cycle * 1000), "--cycle-time-ms");
   if (verbose) set("log", "debug", "--verbose");
-  if (gloo || mpi) {
+  if (gloo || mpi || !mpiArguments.empty()) {
     fmt::print(stderr, "{}: {} is not needed: Colla has a transport of its own\n", kHorovodrun,
-               gloo ? "--gloo" : "--mpi");
+               gloo ? "--gloo" : mpi ? "--mpi" : "--mpi-args");
   }
   auto config = job::loadConfig(settings);
   if (!config.ok()) {

@@ -20,10 +20,12 @@ struct Command {
 };
 
 constexpr std::array kCommands = {
+    Command{"agent", "", agentCommand},  // Not for people.
     Command{"bench", "measure, and compare with other systems", bench::benchCommand},
     Command{"compare", "tell whether two checkpoints have the same bits", compareCommand},
     Command{"data", "look at data sets, and make some", dataCommand},
     Command{"demo", "train with every strategy, and prove that the bits are equal", demoCommand},
+    Command{"doctor", "tell whether a job can run here, or on other hosts", doctorCommand},
     Command{"eval", "evaluate a checkpoint", evalCommand},
     Command{"export", "write a checkpoint's model as one file, for Python", exportCommand},
     Command{"horovodrun", "start a program with horovodrun's flags", horovodrunCommand},
@@ -42,6 +44,7 @@ void printOverview() {
       "Colla trains one model with many workers.\n\n"
       "Usage: colla COMMAND [arguments]\n\n");
   for (const Command& command : kCommands) {
+    if (command.summary.empty()) continue;
     fmt::print("  {:10} {}\n", command.name, command.summary);
   }
   fmt::print(
@@ -75,7 +78,9 @@ int main(const Arguments& arguments) {
   const auto* command = std::ranges::find(kCommands, name, &Command::name);
   if (command == kCommands.end()) {
     std::vector<std::string> names;
-    for (const Command& each : kCommands) names.emplace_back(each.name);
+    for (const Command& each : kCommands) {
+      if (!each.summary.empty()) names.emplace_back(each.name);
+    }
     return usageError("colla", fmt::format("there is no command \"{}\"{} (see colla --help)", name,
                                            didYouMean(name, names)));
   }

@@ -9,6 +9,7 @@
 #include "colla/strategy.h"
 #include "commands.h"
 #include "job/settings.h"
+#include "launch/host_flags.h"
 #include "launch/run.h"
 
 namespace colla::cli {
@@ -29,7 +30,7 @@ std::chrono::milliseconds milliseconds(double seconds) {
 
 int runCommand(const Arguments& arguments) {
   CLI::App app(
-      "Starts a program as the workers and servers of one job on this host:\n"
+      "Starts a program as the workers and servers of one job, on this host or on several:\n"
       "colla run -np N [flags] [--] PROGRAM [arguments]",
       kRun);
   app.footer(
@@ -44,14 +45,18 @@ int runCommand(const Arguments& arguments) {
       "Examples:\n"
       "  colla run -np 4 -- ./train --epochs 3\n"
       "  colla run -np 2 --threads 2 --output-dir logs -- python train.py\n"
-      "  colla run -np 2 --strategy hybrid -- python train.py\n");
+      "  colla run -np 2 --strategy hybrid -- python train.py\n"
+      "  colla run -np 8 -H a:4,b:4 -- ./train --epochs 3\n");
 
   launch::RunOptions options;
+  options.workers = 0;
   double timeout = 0;
   double grace = 5;
   bool noPrefix = false;
   std::vector<std::string> environment;
-  app.add_option("-n,--np", options.workers, "workers; also -np N")->required();
+  auto* workersOption =
+      app.add_option("-n,--np", options.workers,
+                     "workers; also -np N. By default as many as the hosts have slots");
   auto* serversOption = app.add_option("--ps", options.servers, "parameter servers");
   std::string strategy;
   app.add_option(
@@ -69,14 +74,12 @@ int runCommand(const Arguments& arguments) {
       ->option_text("NAME=VALUE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--output-dir", options.outputDir,
-                 "also write what each process says to worker-0.out, worker-0.err, … there")
-      ->option_text("DIR");
   auto* timeoutOption = app.add_option("--timeout", timeout, "end the job after so many seconds")
                             ->option_text("SECONDS");
   app.add_option("--grace", grace, "seconds that processes have to end by themselves (5)")
       ->option_text("SECONDS");
   app.add_flag("--no-prefix", noPrefix, "do not say before each line whose it is");
+  const launch::HostFlags hosts(app);
   const SettingFlags settings(app, job::settings());
 
   Arguments flags = arguments;
@@ -103,6 +106,16 @@ int runCommand(const Arguments& arguments) {
     }
     if (hasServers(*parsed) && serversOption->count() == 0) options.servers = 1;
     options.environment.emplace_back("COLLA_STRATEGY", strategy);
+  }
+  if (workersOption->count() == 0 && !hosts.given()) {
+    return usageError(kRun, "--np is required, or hosts with -H or --hostfile");
+  }
+  if (workersOption->count() > 0 && options.workers < 1) {
+    return usageError(
+        kRun, fmt::format("-np is {}, but a job has at least one worker", options.workers));
+  }
+  if (const Status wrong = hosts.applyTo(options); !wrong.ok()) {
+    return usageError(kRun, wrong.message());
   }
   if (timeoutOption->count() > 0) {
     if (!(timeout > 0)) {

@@ -14,6 +14,8 @@
 #include "base/invalid.h"
 #include "job/cluster.h"
 #include "job/slurm.h"
+#include "rendezvous/secret.h"
+#include "rendezvous/secret_descriptor.h"
 
 namespace colla::job {
 namespace {
@@ -26,15 +28,18 @@ constexpr char kLocalRank[] = "COLLA_LOCAL_RANK";
 constexpr char kLocalSize[] = "COLLA_LOCAL_SIZE";
 constexpr char kEpoch[] = "COLLA_EPOCH";
 constexpr char kSecret[] = "COLLA_SECRET";
+constexpr char kSecretFd[] = "COLLA_SECRET_FD";
 constexpr char kHost[] = "COLLA_HOST";
 constexpr char kJobId[] = "COLLA_JOB_ID";
 constexpr char kStore[] = "COLLA_STORE";
 constexpr char kSecretFile[] = "COLLA_SECRET_FILE";
 
 // Any of these says that `colla run` started the process; then all of them are needed, with the
-// job's id and its store. The other four a user may set under other launchers too.
-constexpr std::array kFromCollaRun = {kRole,      kRank,      kSize,  kServerCount,
-                                      kLocalRank, kLocalSize, kEpoch, kSecret};
+// job's id, its store, and its secret in one of two ways. The other variables a user may set under
+// other launchers too.
+constexpr std::array kFromCollaRun = {kRole,      kRank,      kSize, kServerCount,
+                                      kLocalRank, kLocalSize, kEpoch};
+constexpr std::array kSecrets = {kSecretFd, kSecret};
 
 constexpr int kMaxSize = 1 << 20;
 
@@ -137,6 +142,18 @@ Status checkSecret(std::string_view hex) {
                  hex.size());
 }
 
+// A variable of the user's own comes first.
+Status readSecret(const Reader& reader, Place& place) {
+  if (reader.has(kSecret)) {
+    place.secretHex = reader.text(kSecret);
+    return checkSecret(place.secretHex);
+  }
+  COLLA_TRY(reader.read(kSecretFd, 0, std::numeric_limits<int>::max(), place.secretFd));
+  COLLA_TRY_ASSIGN(const std::string secret, rendezvous::readSecretDescriptor(place.secretFd));
+  place.secretHex = rendezvous::secretToHex(secret);
+  return {};
+}
+
 Result<Place> readCollaRun(const Reader& reader, Place place) {
   for (const char* name : {kJobId, kStore}) {
     if (!reader.has(name)) return invalid("{} is not set", name);
@@ -160,8 +177,7 @@ Result<Place> readCollaRun(const Reader& reader, Place place) {
   place.epoch = static_cast<std::uint32_t>(epoch);
   place.store = reader.text(kStore);
   COLLA_TRY(checkAddress(place.store, kStore));
-  place.secretHex = reader.text(kSecret);
-  COLLA_TRY(checkSecret(place.secretHex));
+  COLLA_TRY(readSecret(reader, place));
   place.jobId = reader.text(kJobId);
   place.launcher = "colla";
   return place;
@@ -366,7 +382,7 @@ Result<Place> readEnvironment(const Environment& environment) {
 
   const ClusterWords lists = readWords(environment);
   const auto has = [&](const char* name) { return reader.has(name); };
-  if (std::ranges::any_of(kFromCollaRun, has)) {
+  if (std::ranges::any_of(kFromCollaRun, has) || std::ranges::any_of(kSecrets, has)) {
     const auto missing = std::ranges::find_if_not(kFromCollaRun, has);
     if (lists.given()) {
       return invalid(
@@ -375,7 +391,9 @@ Result<Place> readEnvironment(const Environment& environment) {
     }
     if (missing == kFromCollaRun.end()) return readCollaRun(reader, place);
     const auto present = std::ranges::find_if(kFromCollaRun, has);
-    return invalid("{} is set, but {} is not: `colla run` sets all of them", *present, *missing);
+    return invalid("{} is set, but {} is not: `colla run` sets all of them",
+                   present != kFromCollaRun.end() ? *present : *std::ranges::find_if(kSecrets, has),
+                   *missing);
   }
   if (lists.given()) return readLists(reader, lists, place);
   // The innermost launcher first: torchrun may run under srun, mpirun too, hardly the other way.
@@ -399,7 +417,7 @@ Result<Place> readEnvironment(const Environment& environment) {
 }
 
 std::vector<std::pair<std::string, std::string>> toVariables(const Place& place) {
-  return {
+  std::vector<std::pair<std::string, std::string>> variables = {
       {kRole, std::string(toString(place.role))},
       {kRank, std::to_string(place.rank)},
       {kSize, std::to_string(place.size)},
@@ -407,22 +425,37 @@ std::vector<std::pair<std::string, std::string>> toVariables(const Place& place)
       {kLocalRank, std::to_string(place.localRank)},
       {kLocalSize, std::to_string(place.localSize)},
       {kEpoch, std::to_string(place.epoch)},
-      {kSecret, place.secretHex},
       {kHost, place.host},
       {kJobId, place.jobId},
       {kStore, place.store},
   };
+  // Whoever passes it on in a different way says so himself.
+  if (place.secretFd >= 0) {
+    variables.emplace_back(kSecretFd, std::to_string(place.secretFd));
+  } else if (!place.secretHex.empty()) {
+    variables.emplace_back(kSecret, place.secretHex);
+  }
+  return variables;
 }
 
-std::vector<std::pair<std::string, std::string>> toTorchVariables(const Place& place, int port) {
+std::vector<std::pair<std::string, std::string>> toTorchVariables(const Place& place,
+                                                                  const std::string& address,
+                                                                  int port) {
   return {
       {kTorchrun.rank, std::to_string(place.rank)},
       {kTorchrun.size, std::to_string(place.size)},
       {kTorchrun.localRank, std::to_string(place.localRank)},
       {kTorchrun.localSize, std::to_string(place.localSize)},
-      {kMasterAddress, "127.0.0.1"},
+      {kMasterAddress, address},
       {kMasterPort, std::to_string(port)},
   };
+}
+
+std::string givenSecret(const Environment& environment) {
+  const Reader reader(environment);
+  Place place;
+  const bool given = std::ranges::any_of(kSecrets, [&](const char* name) { return reader.has(name); });
+  return given && readSecret(reader, place).ok() ? place.secretHex : "";
 }
 
 std::string localStore(std::string_view jobId) {
@@ -430,8 +463,9 @@ std::string localStore(std::string_view jobId) {
 }
 
 bool isPlaceVariable(std::string_view name) {
-  return std::ranges::find(kFromCollaRun, name) != kFromCollaRun.end() || name == kHost ||
-         name == kJobId || name == kStore;
+  return std::ranges::find(kFromCollaRun, name) != kFromCollaRun.end() ||
+         std::ranges::find(kSecrets, name) != kSecrets.end() || name == kHost || name == kJobId ||
+         name == kStore;
 }
 
 std::string hostName() {

@@ -51,6 +51,7 @@ struct Place {
   std::string store;         // "unix:@name" or "host:port"; empty for a job of one process.
   bool servesStore = false;  // No launcher does, so this process has to.
   std::string secretHex;     // The job's secret; empty: none was given.
+  int secretFd = -1;         // The descriptor that has it, for toVariables(); -1: secretHex does.
   std::string secretFile;    // Where it is instead, for launchers that share none.
   // What a process that shares no file with the others does first (job/handout.h): until then the
   // secret is empty, and under mpirun the job's id and the store may be.
@@ -81,12 +82,18 @@ Result<Place> readEnvironment(const Environment& environment);
 std::vector<std::pair<std::string, std::string>> toVariables(const Place& place);
 
 // What PyTorch's env:// expects beside them in a worker of `colla run`: its place under torchrun's
-// names, and where worker 0 may serve a store: at `port` of this host. For the program alone:
+// names, and where worker 0 may serve a store: at `port` of `address`. For the program alone:
 // readEnvironment() finds the variables above first.
-std::vector<std::pair<std::string, std::string>> toTorchVariables(const Place& place, int port);
+std::vector<std::pair<std::string, std::string>> toTorchVariables(const Place& place,
+                                                                  const std::string& address,
+                                                                  int port);
 
 // Whether `name` is one of the variables that only `colla run` may set.
 bool isPlaceVariable(std::string_view name);
+
+// The secret that this process has from `colla run` or from COLLA_SECRET, in hexadecimal digits;
+// empty if it has none.
+std::string givenSecret(const Environment& environment);
 
 // Where a job on one host meets, if no launcher serves its store.
 std::string localStore(std::string_view jobId);

@@ -72,8 +72,7 @@ Hosts hostsOf(const std::vector<std::string>& introductions) {
 
 std::string secretOf(const Guest& guest) {
   if (!guest.secretHex.empty()) return guest.secretHex;
-  const char* const secret = std::getenv("COLLA_SECRET");
-  return secret == nullptr ? "" : secret;
+  return givenSecret([](const char* name) { return std::getenv(name); });
 }
 
 // Where the other hosts reach this one.

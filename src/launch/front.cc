@@ -18,14 +18,10 @@ int millisecondsUntil(TimePoint when, TimePoint now) {
   return static_cast<int>(std::min<std::int64_t>(left.count(), 3'600'000));
 }
 
-// What the guardian gets to end everything. If it is only slow, no harm is done: the front then
-// does the same.
-constexpr auto kGuardianLimit = std::chrono::seconds(3);
-
 }  // namespace
 
 void Front::run() {
-  guardian_.send({Order::Kind::kStart});
+  guards_.send({Order::Kind::kStart});
   while (!ended_) wait();
   flush();
 }
@@ -45,27 +41,29 @@ void Front::flush() {
 void Front::wait() {
   std::vector<pollfd> polls;
   polls.push_back({signals_.get(), POLLIN, 0});
-  polls.push_back({ended_ ? -1 : guardian_.fd(), POLLIN, 0});
   input_.prepare(polls);
+  const std::size_t guardsAt = polls.size();
+  if (!ended_) guards_.prepare(polls);
   const std::size_t outputAt = polls.size();
   output_.prepare(polls);
 
   TimePoint now = Clock::real().now();
   const TimePoint deadline =
       std::min({supervisor_.nextDeadline(), output_.nextDeadline(), input_.nextDeadline(now),
-                ended_ ? supervisor_.outputUntil() : guardianUntil_});
+                ended_ ? supervisor_.outputUntil() : std::min(guardsUntil_, guards_.nextDeadline())});
   if (poll(polls.data(), polls.size(), millisecondsUntil(deadline, now)) < 0) {
     for (pollfd& entry : polls) entry.revents = 0;
   }
   now = Clock::real().now();
   // Output first, so that a process's last words are in before its end is.
+  const bool events = !ended_ && guards_.handle(polls, guardsAt, now);
   output_.handle(polls.data() + outputAt, now);
-  input_.handle(polls[2]);
+  input_.handle(polls[1]);
   if (output_.error() != 0) act(supervisor_.outputLost(output_.error(), now));
   if (polls[0].revents != 0) handleSignals(now);
-  if (polls[1].revents != 0) handleEvents(now);
+  if (events) handleEvents(now);
   act(supervisor_.tick(now));
-  if (!ended_ && now >= guardianUntil_) endWithoutGuardian();
+  if (!ended_ && now >= guardsUntil_) endWithoutGuards();
   tellLosses();
 }
 
@@ -82,13 +80,13 @@ void Front::act(Supervisor::Action action) {
     case Supervisor::Action::Kind::kNothing:
       return;
     case Supervisor::Action::Kind::kSignal:
-      guardian_.send({Order::Kind::kSignal, action.signal});
+      guards_.send({Order::Kind::kSignal, action.signal});
       // What is stopped would not notice.
-      if (endsJob(action.signal)) guardian_.send({Order::Kind::kSignal, SIGCONT});
+      if (endsJob(action.signal)) guards_.send({Order::Kind::kSignal, SIGCONT});
       return;
     case Supervisor::Action::Kind::kEnd:
-      guardian_.send({Order::Kind::kEnd});
-      guardianUntil_ = Clock::real().now() + kGuardianLimit;
+      guards_.send({Order::Kind::kEnd});
+      guardsUntil_ = Clock::real().now() + guards_.endLimit();
       return;
   }
 }
@@ -103,17 +101,20 @@ void Front::handleSignals(TimePoint now) {
     }
     if (signal == SIGWINCH) output_.resize();
     act(supervisor_.signalled(signal, now));
-    if (signal == SIGTSTP) kill(getpid(), SIGSTOP);
+    if (signal == SIGTSTP) {
+      guards_.pause();
+      kill(getpid(), SIGSTOP);
+    }
   }
 }
 
 void Front::handleEvents(TimePoint now) {
   while (!ended_) {
-    const auto event = guardian_.next();
+    const auto event = guards_.next();
     if (!event.ok() && event.status().code() == StatusCode::kCancelled) return;
     if (!event.ok()) {
       (void)supervisor_.guardianLost();
-      return endWithoutGuardian();
+      return endWithoutGuards();
     }
     switch (event->kind) {
       case Event::Kind::kStarted:
@@ -127,14 +128,17 @@ void Front::handleEvents(TimePoint now) {
       case Event::Kind::kKilled:
         act(supervisor_.ended(event->process, {.killed = true, .value = event->value}, now));
         break;
+      case Event::Kind::kLost:
+        act(supervisor_.ended(event->process, {.killed = true, .value = SIGKILL, .lost = true}, now));
+        break;
       case Event::Kind::kEnded:
-        guardian_.wait();
+        guards_.wait();
         return ended(event->value);
     }
   }
 }
 
-void Front::endWithoutGuardian() {
+void Front::endWithoutGuards() {
   const auto left = endDescendants(spared_, Deadline::after(kEndLimit), [](pid_t, int) {});
   ended(static_cast<int>(left.size()));
 }

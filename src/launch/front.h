@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/unique_fd.h"
-#include "launch/guardian.h"
+#include "launch/guards.h"
 #include "launch/output.h"
 #include "launch/process_tree.h"
 #include "launch/stdin_pump.h"
@@ -20,9 +20,9 @@ class Front {
  public:
   // `signals` is a signalfd of the signals to pass on; `spared` are descendants of this process
   // that have nothing to do with the job. `notice` has the words for a worker that is lost.
-  Front(Guardian guardian, Output& output, StdinPump input, Supervisor& supervisor,
+  Front(Guards& guards, Output& output, StdinPump input, Supervisor& supervisor,
         UniqueFd signals, std::set<ProcessId> spared, std::function<std::string(int worker)> notice)
-      : guardian_(std::move(guardian)),
+      : guards_(guards),
         output_(output),
         input_(std::move(input)),
         supervisor_(supervisor),
@@ -30,7 +30,7 @@ class Front {
         spared_(std::move(spared)),
         notice_(std::move(notice)) {}
 
-  // Starts the job and returns when nothing of it is left and its output is passed on.
+  // Lets the job start and returns when nothing of it is left and its output is passed on.
   void run();
   // Passes on what was said since, then returns; what nobody takes stays where it is if the user or
   // the job's timeout does not wait for that.
@@ -42,10 +42,10 @@ class Front {
   void handleSignals(TimePoint now);
   void handleEvents(TimePoint now);
   void tellLosses();
-  void endWithoutGuardian();
+  void endWithoutGuards();
   void ended(int processesLeft);
 
-  Guardian guardian_;
+  Guards& guards_;
   Output& output_;
   StdinPump input_;
   Supervisor& supervisor_;
@@ -53,9 +53,9 @@ class Front {
   std::set<ProcessId> spared_;
   std::function<std::string(int worker)> notice_;
   std::size_t lossesTold_ = 0;
-  TimePoint guardianUntil_ = TimePoint::max();  // When it must have ended everything.
-  bool ended_ = false;                          // No process of the job is left.
-  bool impatient_ = false;                      // The user does not want to wait for output either.
+  TimePoint guardsUntil_ = TimePoint::max();  // When they must have ended everything.
+  bool ended_ = false;                        // No process of the job is left.
+  bool impatient_ = false;                    // The user does not want to wait for output either.
 };
 
 }  // namespace colla::launch

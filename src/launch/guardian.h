@@ -12,42 +12,18 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/unique_fd.h"
 #include "colla/status.h"
+#include "launch/guards.h"
 #include "launch/spawn.h"
 
 namespace colla::launch {
 
-struct Order {
-  enum class Kind : std::int32_t {
-    kStart,   // Start the processes, in order.
-    kSignal,  // Send `signal` to the process groups of those that run.
-    kEnd,     // Kill whatever is left, say kEnded and exit.
-  };
-  Kind kind;
-  std::int32_t signal = 0;
-};
-
-struct Event {
-  enum class Kind : std::int32_t {
-    kStarted,     // `value` is its pid.
-    kNotStarted,  // `value` is the errno.
-    kExited,      // `value` is the exit code. Events of ends come in the order of the ends.
-    kKilled,      // `value` is the signal.
-    kEnded,       // No process is left but `value` that could not be killed.
-  };
-  Kind kind;
-  std::int32_t process = 0;
-  std::int32_t value = 0;
-};
-
 // The front's end. Not thread safe.
-class Guardian {
+class Guardian : public Guards {
  public:
   // Forks the guardian; nothing is started yet. `commands` and their descriptors are copied with
   // it: the caller closes its own copies. The calling process must have one thread. Once nothing of
@@ -58,17 +34,21 @@ class Guardian {
   Guardian(Guardian&&) = default;
   Guardian& operator=(Guardian&&) = delete;
   // Ends the job, if there still is one, and waits for that.
-  ~Guardian();
+  ~Guardian() override;
 
   // Readable when there is an event or the guardian is gone.
   int fd() const { return channel_.get(); }
-  // Orders to a guardian that is gone have no effect: next() tells.
-  void send(Order order);
-  // The next event without waiting. kCancelled if there is none now, kPeerLost if the guardian is
-  // gone.
-  Result<Event> next();
-  // Waits for its end, which must be on its way.
-  void wait();
+  void send(Order order) override;
+  Result<Event> next() override;
+  void wait() override;
+
+  void prepare(std::vector<pollfd>& polls) override { polls.push_back({fd(), POLLIN, 0}); }
+  bool handle(const std::vector<pollfd>& polls, std::size_t at, TimePoint) override {
+    return polls[at].revents != 0;
+  }
+  TimePoint nextDeadline() const override { return TimePoint::max(); }
+  void pause() override {}
+  std::chrono::milliseconds endLimit() const override { return std::chrono::seconds(3); }
 
  private:
   Guardian(UniqueFd channel, pid_t pid) : channel_(std::move(channel)), pid_(pid) {}

@@ -1,4 +1,4 @@
-// Hosts with places for processes, as horovodrun's -H and host files name them.
+// Hosts with places for processes, as -H and host files name them.
 #pragma once
 
 #include <string>
@@ -9,14 +9,20 @@
 namespace colla::launch {
 
 struct HostSlots {
-  std::string name;
-  int slots = 1;  // At least one, at most kMaxProcesses.
+  std::string name;  // An IPv6 address without its brackets.
+  int slots = 1;     // At least one, at most kMaxProcesses.
 };
 
-// "a:2,b:4"; a host without a number has one slot. kInvalidArgument with the culprit.
-Result<std::vector<HostSlots>> parseHostSlots(const std::string& text);
+// "a:2,b:4,[fd00::7]:2"; a host without a number has one slot. kInvalidArgument with the culprit;
+// `flag` is for messages.
+Result<std::vector<HostSlots>> parseHostSlots(const std::string& text,
+                                              const std::string& flag = "-H");
 
-// Lines of "host slots=4"; what follows a # does not count. `path` is for messages.
+// Lines of "host slots=4", as for Horovod and Open MPI, or of "host:4", as for MPICH; what follows
+// a # does not count. `path` is for messages.
 Result<std::vector<HostSlots>> parseHostFile(const std::string& text, const std::string& path);
+
+// The same from the file.
+Result<std::vector<HostSlots>> readHostFile(const std::string& path);
 
 }  // namespace colla::launch

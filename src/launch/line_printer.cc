@@ -4,7 +4,9 @@
 
 namespace colla::launch {
 
-LinePrinter::LinePrinter(std::vector<std::string> prefixes, bool terminal) : terminal_(terminal) {
+LinePrinter::LinePrinter(std::vector<std::string> prefixes, bool terminal,
+                         std::function<std::string()> stamp)
+    : terminal_(terminal), stamp_(std::move(stamp)) {
   for (std::string& prefix : prefixes) speakers_.emplace_back().prefix = std::move(prefix);
 }
 
@@ -35,13 +37,17 @@ void LinePrinter::add(int process, std::string_view bytes, TimePoint now, std::s
   }
 }
 
+std::string LinePrinter::prefixOf(const Speaker& speaker) const {
+  return stamp_ == nullptr ? speaker.prefix : stamp_() + speaker.prefix;
+}
+
 void LinePrinter::show(Speaker& speaker, std::string& out) {
   if (!isOpen(speaker)) {
     breakLine(out);
-    out += speaker.prefix;
+    out += prefixOf(speaker);
   } else if (speaker.restart && speaker.shown) {
     out += terminal_ ? "\r\033[K" : "\n";
-    out += speaker.prefix;
+    out += prefixOf(speaker);
   }
   out += speaker.line;
   speaker.line.clear();

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,8 +21,10 @@ class LinePrinter {
   static constexpr std::size_t kLongest = 16 * 1024;
   static constexpr std::chrono::milliseconds kShowAfter{200};
 
-  // `prefixes` by process. On a terminal a line that starts over does so in place.
-  LinePrinter(std::vector<std::string> prefixes, bool terminal);
+  // `prefixes` by process; `stamp` (may be null) gives what comes before each. On a terminal a line
+  // that starts over does so in place.
+  LinePrinter(std::vector<std::string> prefixes, bool terminal,
+              std::function<std::string()> stamp = nullptr);
 
   // Takes in what `process` said; appends to `out` what can be shown.
   void add(int process, std::string_view bytes, TimePoint now, std::string& out);
@@ -46,9 +49,11 @@ class LinePrinter {
   // Shows the speaker's line as far as it is.
   void show(Speaker& speaker, std::string& out);
   void endLine(Speaker& speaker, std::string& out);
+  std::string prefixOf(const Speaker& speaker) const;
 
   std::vector<Speaker> speakers_;
   const bool terminal_;
+  const std::function<std::string()> stamp_;
   static constexpr std::ptrdiff_t kNobody = -1;
   // Whose unfinished line is the last thing shown.
   std::ptrdiff_t open_ = kNobody;

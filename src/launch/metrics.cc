@@ -14,7 +14,7 @@ void serveMetrics(observe::MetricsEndpoint* endpoint, const Plan& plan) {
   std::vector<observe::MetricsSource> sources;
   for (const Process& process : plan.processes) {
     const observe::ProcessLabels labels{
-        .role = std::string(toString(process.role)), .rank = process.rank, .host = plan.host};
+        .role = std::string(toString(process.role)), .rank = process.rank, .host = process.host};
     sources.push_back({labels, observe::metricsSocketName(plan.jobId, labels)});
   }
   endpoint->start([sources = std::move(sources)] {

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <system_error>
 
@@ -36,6 +38,18 @@ std::vector<std::string> prefixes(const Plan& plan, bool prefix, int fd) {
                        : fmt::format("[{}] ", name);
   }
   return result;
+}
+
+// "2026-07-01 09:30:00.125 ", by this host's clock.
+std::string timeOfDay() {
+  const auto now = std::chrono::system_clock::now();
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%F %T", &local);
+  const auto since = std::chrono::floor<std::chrono::milliseconds>(now.time_since_epoch()).count();
+  return fmt::format("{}.{:03} ", text.data(), since % 1000);
 }
 
 }  // namespace
@@ -68,8 +82,10 @@ void QueuedOutput::flush() {
 Output::Output(const Plan& plan, const RunOptions& options)
     : sinks_{QueuedOutput(STDOUT_FILENO), QueuedOutput(STDERR_FILENO)},
       printers_{
-          LinePrinter(prefixes(plan, options.prefix, STDOUT_FILENO), isTerminal(STDOUT_FILENO)),
-          LinePrinter(prefixes(plan, options.prefix, STDERR_FILENO), isTerminal(STDERR_FILENO))},
+          LinePrinter(prefixes(plan, options.prefix, STDOUT_FILENO), isTerminal(STDOUT_FILENO),
+                      options.prefixTimestamps ? timeOfDay : nullptr),
+          LinePrinter(prefixes(plan, options.prefix, STDERR_FILENO), isTerminal(STDERR_FILENO),
+                      options.prefixTimestamps ? timeOfDay : nullptr)},
       name_(options.name) {
   if (options.verbatim) verbatim_.emplace(/*terminal=*/isTerminal(STDOUT_FILENO));
 }
@@ -119,8 +135,11 @@ Status Output::connect(Source& source, const Plan& plan) {
 }
 
 Status Output::open(Source& source, const Plan& plan, const std::string& outputDir) {
-  COLLA_TRY(connect(source, plan));
-  fcntl(source.reader.get(), F_SETFL, O_NONBLOCK);
+  source.remote = plan.remote;
+  if (!source.remote) {
+    COLLA_TRY(connect(source, plan));
+    fcntl(source.reader.get(), F_SETFL, O_NONBLOCK);
+  }
   if (outputDir.empty()) return {};
   source.fileName = fmt::format("{}/{}.{}", outputDir,
                                 plan.processes[static_cast<std::size_t>(source.process)].fileName(),
@@ -177,15 +196,31 @@ void Output::handle(const pollfd* polls, TimePoint now) {
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     if (polls[sinks_.size() + i].revents != 0 || noMoreWriters_) read(*polled_[i], now);
   }
+  for (const Stream stream : {kOut, kErr}) printers_[stream].tick(now, lines(stream));
+  finishPrinters();
+  writeNow();
+}
+
+void Output::finishPrinters() {
   for (const Stream stream : {kOut, kErr}) {
-    printers_[stream].tick(now, lines(stream));
     const bool more = std::ranges::any_of(sources_, [&](const Source& source) {
-      return source.stream == stream && source.reader.valid();
+      return source.stream == stream && !ended(source);
     });
     if (!more) printers_[stream].finish(lines(stream));
   }
   merge();
-  writeNow();
+}
+
+void Output::noMoreWriters() {
+  noMoreWriters_ = true;
+  for (Source& source : sources_) {
+    if (source.remote) source.file.reset();
+  }
+  finishPrinters();
+}
+
+void Output::add(std::size_t process, Stream stream, std::string_view bytes, TimePoint now) {
+  take(sources_[process * 2 + stream], bytes, now);
 }
 
 void Output::writeNow() {
@@ -203,7 +238,7 @@ void Output::merge() {
   if (!verbatim_) return;
   std::string& out = sinks_[kOut].queue();
   const bool more = std::ranges::any_of(
-      sources_, [&](const Source& source) { return isVerbatim(source) && source.reader.valid(); });
+      sources_, [&](const Source& source) { return isVerbatim(source) && !ended(source); });
   if (!more && !others_.empty()) verbatim_->interrupt(out);
   verbatim_->interleave(others_, out);
   // On a terminal both of our outputs end up in the same place.
@@ -216,22 +251,24 @@ void Output::read(Source& source, TimePoint now) {
   std::array<char, 16 * 1024> buffer;
   const ssize_t size = ::read(source.reader.get(), buffer.data(), buffer.size());
   if (size > 0) {
-    const std::string_view bytes(buffer.data(), static_cast<std::size_t>(size));
-    store(source, bytes);
-    source.tail.add(bytes);
-    if (isVerbatim(source)) {
-      printers_[kOut].breakLine(others_);
-      merge();
-      verbatim_->add(bytes, others_, sinks_[kOut].queue());
-    } else {
-      printers_[source.stream].add(source.process, bytes, now, lines(source.stream));
-    }
-    return;
+    return take(source, {buffer.data(), static_cast<std::size_t>(size)}, now);
   }
   const bool nothingNow = size < 0 && (errno == EAGAIN || errno == EINTR);
   if (nothingNow && !(noMoreWriters_ && errno == EAGAIN)) return;
   source.reader.reset();
   source.file.reset();
+}
+
+void Output::take(Source& source, std::string_view bytes, TimePoint now) {
+  store(source, bytes);
+  source.tail.add(bytes);
+  if (isVerbatim(source)) {
+    printers_[kOut].breakLine(others_);
+    merge();
+    verbatim_->add(bytes, others_, sinks_[kOut].queue());
+  } else {
+    printers_[source.stream].add(source.process, bytes, now, lines(source.stream));
+  }
 }
 
 void Output::store(Source& source, std::string_view bytes) {
@@ -253,8 +290,9 @@ TimePoint Output::nextDeadline() const {
 }
 
 bool Output::done() const {
-  const auto ended = [](const Source& source) { return !source.reader.valid(); };
-  return std::ranges::all_of(sources_, ended) && sinks_[kOut].empty() && sinks_[kErr].empty();
+  const bool allEnded =
+      std::ranges::all_of(sources_, [&](const Source& source) { return ended(source); });
+  return allEnded && sinks_[kOut].empty() && sinks_[kErr].empty();
 }
 
 void Output::say(const std::string& text) {

@@ -63,9 +63,14 @@ class Output {
   // Between the two: when to call handle() even if nothing is ready.
   TimePoint nextDeadline() const;
 
+  // What a process on a different host said.
+  void add(std::size_t process, Stream stream, std::string_view bytes, TimePoint now);
+  // Too much waits to be written: no more should be added.
+  bool full() const { return sinks_[kOut].full() || sinks_[kErr].full(); }
+
   // No process is left that could write: what the pipes hold now is all. Then done() comes true
   // after prepare() and handle() have passed everything on.
-  void noMoreWriters() { noMoreWriters_ = true; }
+  void noMoreWriters();
   bool done() const;
   // Why one of our own outputs takes no more, as an errno; 0: both do.
   int error() const {
@@ -86,7 +91,8 @@ class Output {
   struct Source {
     int process = 0;
     Stream stream = kOut;
-    UniqueFd reader;  // Invalid at its end.
+    bool remote = false;  // add() brings what it says, until there are no more writers.
+    UniqueFd reader;      // Invalid at its end.
     UniqueFd writer;
     UniqueFd file;
     std::string fileName;
@@ -95,6 +101,11 @@ class Output {
   Output(const Plan& plan, const RunOptions& options);
   Status open(Source& source, const Plan& plan, const std::string& outputDir);
   Status connect(Source& source, const Plan& plan);
+  bool ended(const Source& source) const {
+    return source.remote ? noMoreWriters_ : !source.reader.valid();
+  }
+  void take(Source& source, std::string_view bytes, TimePoint now);
+  void finishPrinters();
   // Whether the source is passed on as it is.
   bool isVerbatim(const Source& source) const;
   // Where lines of `stream` go.

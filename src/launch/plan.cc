@@ -12,6 +12,7 @@
 #include "job/cpu.h"
 #include "job/environment.h"
 #include "job/settings.h"
+#include "launch/agent_processes.h"
 #include "launch/program.h"
 #include "rendezvous/secret.h"
 
@@ -32,21 +33,6 @@ Result<std::string> randomHex(std::size_t bytes) {
   return hex;
 }
 
-// A TCP port that is free now and unlikely to be taken soon, because the kernel chooses among
-// thousands; torch's usual one where there is no TCP.
-int findFreePort() {
-  constexpr int kUsual = 29500;
-  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  socklen_t size = sizeof(address);
-  const bool bound =
-      bind(socket.get(), any, size) == 0 && getsockname(socket.get(), any, &size) == 0;
-  return bound ? ntohs(address.sin_port) : kUsual;
-}
-
 Status checkOptions(const RunOptions& options) {
   if (options.workers < 1) {
     return invalid(fmt::format("-np is {}, but a job has at least one worker", options.workers));
@@ -56,8 +42,7 @@ Status checkOptions(const RunOptions& options) {
   }
   if (options.workers > kMaxProcesses || options.servers > kMaxProcesses - options.workers) {
     return invalid(
-        fmt::format("-np {} and --ps {} are more than the {} processes that one host "
-                    "may have",
+        fmt::format("-np {} and --ps {} are more than the {} processes that a job may have",
                     options.workers, options.servers, kMaxProcesses));
   }
   if (options.spareWorkers < 0 || options.spareWorkers >= options.workers) {
@@ -105,6 +90,7 @@ Variables sharedVariables(const RunOptions& options, const Surroundings& surroun
   // An outer torchrun's: its agent serves no store to the workers of this job.
   std::erase_if(variables,
                 [](const auto& each) { return each.first.starts_with("TORCHELASTIC_"); });
+  variables.erase("COLLA_SECRET");  // The outer job's, if there is one.
   variables.erase("COLLA_CONFIG");  // Its contents follow, stronger places considered.
   for (const auto& [name, value] : settingVariables(options.config)) variables[name] = value;
   for (const char* name : {"COLLA_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"}) {
@@ -114,6 +100,19 @@ Variables sharedVariables(const RunOptions& options, const Surroundings& surroun
 }
 
 }  // namespace
+
+int findFreePort() {
+  constexpr int kUsual = 29500;
+  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  socklen_t size = sizeof(address);
+  const bool bound =
+      bind(socket.get(), any, size) == 0 && getsockname(socket.get(), any, &size) == 0;
+  return bound ? ntohs(address.sin_port) : kUsual;
+}
 
 std::string Process::name() const { return fmt::format("{} {}", toString(role), rank); }
 std::string Process::fileName() const { return fmt::format("{}-{}", toString(role), rank); }
@@ -138,50 +137,103 @@ Result<Surroundings> Surroundings::here() {
   return result;
 }
 
+namespace {
+
+// Workers of different hosts have the same number of threads, for the same bits.
+int threadsFor(const std::vector<PlannedHost>& hosts) {
+  int threads = 0;
+  for (const PlannedHost& host : hosts) {
+    const auto workers = static_cast<int>(host.layout.workers.size());
+    if (workers == 0) continue;
+    const int here = std::max(1, host.cores / workers);
+    threads = threads == 0 ? here : std::min(threads, here);
+  }
+  return threads;
+}
+
+// A job on this host alone.
+PlannedHost onlyHost(const RunOptions& options, const Surroundings& surroundings) {
+  PlannedHost host{.layout = {.name = surroundings.host, .workers = {}, .servers = {}},
+                   .cores = surroundings.cores,
+                   .store = "unix:@colla-" + surroundings.jobId,
+                   .interface = {}};
+  for (int rank = 0; rank < options.workers; ++rank) host.layout.workers.push_back(rank);
+  for (int rank = 0; rank < options.servers; ++rank) host.layout.servers.push_back(rank);
+  return host;
+}
+
+// What the processes of one role on one host have of their own.
+void addProcesses(const PlannedHost& host, job::Place place, const Surroundings& surroundings,
+                  const Variables& shared, const Variables& chosen, Plan& plan) {
+  const bool worker = place.role == Role::kWorker;
+  const std::vector<int>& ranks = worker ? host.layout.workers : host.layout.servers;
+  place.host = host.layout.name;
+  place.store = host.store;
+  place.localSize = static_cast<int>(ranks.size());
+  place.localRank = 0;
+  for (const int rank : ranks) {
+    place.rank = rank;
+    Variables variables = shared;
+    if (!host.interface.empty()) variables[variableName("interface")] = host.interface;
+    for (const auto& [name, value] : job::toVariables(place)) variables[name] = value;
+    if (worker) {
+      for (const auto& [name, value] :
+           job::toTorchVariables(place, surroundings.address, surroundings.freePort)) {
+        variables[name] = value;
+      }
+    }
+    for (const auto& [name, value] : chosen) variables[name] = value;
+    Process& process = plan.processes[static_cast<std::size_t>(place.index())];
+    process = {.role = place.role, .rank = rank, .host = place.host, .environment = {}};
+    for (const auto& [name, value] : variables) {
+      process.environment.push_back(fmt::format("{}={}", name, value));
+    }
+    ++place.localRank;
+  }
+}
+
+}  // namespace
+
+Status checkRunOptions(const RunOptions& options) { return checkOptions(options); }
+
 Result<Plan> makePlan(const RunOptions& options, const Surroundings& surroundings) {
   COLLA_TRY(checkOptions(options));
-  const auto wanted = static_cast<int>(options.config.integer("threads"));
-  const int threads = wanted > 0 ? wanted : std::max(1, surroundings.cores / options.workers);
-
   Plan plan;
   plan.jobId = surroundings.jobId;
   plan.secretHex = surroundings.secretHex;
-  plan.store = "unix:@colla-" + plan.jobId;
   plan.host = surroundings.host;
   plan.arguments = options.command;
+  plan.remote = !surroundings.hosts.empty();
+  const std::vector<PlannedHost> hosts =
+      plan.remote ? surroundings.hosts
+                  : std::vector<PlannedHost>{onlyHost(options, surroundings)};
+  plan.store = hosts.front().store;
 
-  const Variables shared = sharedVariables(options, surroundings, threads);
+  const auto wanted = static_cast<int>(options.config.integer("threads"));
+  Variables shared =
+      sharedVariables(options, surroundings, wanted > 0 ? wanted : threadsFor(hosts));
+  if (plan.remote) std::erase_if(shared, [](const auto& each) { return belongsToHost(each.first); });
   Variables chosen;
   for (const auto& [name, value] : options.environment) chosen[name] = value;
-  const auto path = chosen.contains("PATH") ? chosen.find("PATH") : shared.find("PATH");
-  COLLA_TRY_ASSIGN(plan.program,
-                   findProgram(options.program.empty() ? plan.arguments.front() : options.program,
-                               path == shared.end() ? "/usr/bin:/bin" : path->second));
+  const std::string& name = options.program.empty() ? plan.arguments.front() : options.program;
+  if (plan.remote) {
+    plan.program = name;  // Each host finds it.
+  } else {
+    const auto path = chosen.contains("PATH") ? chosen.find("PATH") : shared.find("PATH");
+    COLLA_TRY_ASSIGN(plan.program,
+                     findProgram(name, path == shared.end() ? "/usr/bin:/bin" : path->second));
+  }
 
   job::Place place;
   place.size = options.workers;
   place.servers = options.servers;
   place.jobId = plan.jobId;
-  place.host = plan.host;
-  place.store = plan.store;
-  place.secretHex = plan.secretHex;
-  for (const Role role : {Role::kWorker, Role::kServer}) {
-    place.role = role;
-    place.localSize = role == Role::kWorker ? options.workers : options.servers;
-    for (place.rank = 0; place.rank < place.localSize; ++place.rank) {
-      place.localRank = place.rank;
-      Variables variables = shared;
-      for (const auto& [name, value] : job::toVariables(place)) variables[name] = value;
-      if (role == Role::kWorker) {
-        for (const auto& [name, value] : job::toTorchVariables(place, surroundings.freePort)) {
-          variables[name] = value;
-        }
-      }
-      for (const auto& [name, value] : chosen) variables[name] = value;
-      Process& process = plan.processes.emplace_back(Process{role, place.rank, {}});
-      for (const auto& [name, value] : variables) {
-        process.environment.push_back(fmt::format("{}={}", name, value));
-      }
+  place.secretFd = surroundings.secretFd;
+  plan.processes.resize(static_cast<std::size_t>(options.workers + options.servers));
+  for (const PlannedHost& host : hosts) {
+    for (const Role role : {Role::kWorker, Role::kServer}) {
+      place.role = role;
+      addProcesses(host, place, surroundings, shared, chosen, plan);
     }
   }
   return plan;

@@ -11,10 +11,18 @@ namespace colla::launch {
 namespace {
 
 std::string howItEnded(const End& end) {
+  if (end.lost) return "was lost with its host";
   if (!end.killed) return fmt::format("ended with exit code {}", end.value);
   const std::string_view hint =
       end.value == SIGKILL ? "; the kernel does that when memory runs out" : "";
   return fmt::format("was killed by {} (signal {}{})", signalName(end.value), end.value, hint);
+}
+
+// Why hosts are lost, for the end of a report on a process.
+std::string hostLosses(const LostHosts& lostHosts) {
+  std::string text;
+  for (const auto& [host, why] : lostHosts) text += fmt::format("; host {} is lost: {}", host, why);
+  return text;
 }
 
 std::string lastLines(const Output& output, std::size_t process) {
@@ -100,18 +108,19 @@ std::string signalName(int signal) {
 }
 
 std::string lossNotice(int worker, const Supervisor& supervisor, const Plan& plan,
-                       const RunOptions& options, const Output& output) {
+                       const RunOptions& options, const Output& output,
+                       const LostHosts& lostHosts) {
   const auto& lost = supervisor.lost();
   const auto process = static_cast<std::size_t>(worker);
-  return fmt::format("{} on host {} {}; the job goes on without it ({} of {} spare){}",
-                     plan.processes[process].name(), plan.host,
-                     howItEnded(*supervisor.endOf(worker)),
+  return fmt::format("{} on host {} {}{}; the job goes on without it ({} of {} spare){}",
+                     plan.processes[process].name(), plan.processes[process].host,
+                     howItEnded(*supervisor.endOf(worker)), hostLosses(lostHosts),
                      std::ranges::find(lost, worker) - lost.begin() + 1, options.spareWorkers,
                      lastLines(output, process));
 }
 
 Report makeReport(const Supervisor& supervisor, const Plan& plan, const RunOptions& options,
-                  const Output& output) {
+                  const Output& output, const LostHosts& lostHosts) {
   const auto culprit = static_cast<std::size_t>(supervisor.culprit());
   switch (supervisor.cause()) {
     case Cause::kNone:
@@ -120,13 +129,16 @@ Report makeReport(const Supervisor& supervisor, const Plan& plan, const RunOptio
     case Cause::kFailed: {
       const End end = *supervisor.endOf(supervisor.culprit());
       return {
-          fmt::format("{} on host {} {}{}{}", plan.processes[culprit].name(), plan.host,
-                      howItEnded(end), afterLosses(supervisor, plan), lastLines(output, culprit)),
-          end.killed ? 128 + end.value : end.value};
+          fmt::format("{} on host {} {}{}{}{}", plan.processes[culprit].name(),
+                      plan.processes[culprit].host, howItEnded(end), hostLosses(lostHosts),
+                      afterLosses(supervisor, plan), lastLines(output, culprit)),
+          end.lost     ? kExitFailure
+          : end.killed ? 128 + end.value
+                       : end.value};
     }
     case Cause::kNotStarted: {
       return {fmt::format("cannot start {} on host {}: {}: {}{}", plan.processes[culprit].name(),
-                          plan.host, plan.program, std::strerror(supervisor.value()),
+                          plan.processes[culprit].host, plan.program, std::strerror(supervisor.value()),
                           hintFor(supervisor.value())),
               exitCodeFor(supervisor.value())};
     }

@@ -1,6 +1,7 @@
 // What `colla run` says and returns at a job's end.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "launch/output.h"
@@ -15,12 +16,16 @@ struct Report {
   int exitCode = 0;
 };
 
+// Hosts that are lost, by their names, with the reasons.
+using LostHosts = std::map<std::string, std::string>;
+
 Report makeReport(const Supervisor& supervisor, const Plan& plan, const RunOptions& options,
-                  const Output& output);
+                  const Output& output, const LostHosts& lostHosts = {});
 
 // What is said when the job goes on without a worker, one of supervisor.lost().
 std::string lossNotice(int worker, const Supervisor& supervisor, const Plan& plan,
-                       const RunOptions& options, const Output& output);
+                       const RunOptions& options, const Output& output,
+                       const LostHosts& lostHosts = {});
 
 // "SIGKILL"
 std::string signalName(int signal);

@@ -12,20 +12,24 @@
 
 #include "base/log.h"
 #include "launch/front.h"
+#include "launch/guardian.h"
+#include "launch/host_facts.h"
 #include "launch/metrics.h"
 #include "launch/plan.h"
 #include "launch/report.h"
+#include "launch/run_hosts.h"
+#include "launch/run_parts.h"
 #include "launch/store.h"
+#include "rendezvous/secret.h"
+#include "rendezvous/secret_descriptor.h"
 
 namespace colla::launch {
-namespace {
 
 int complain(const RunOptions& options, const Status& status, int exitCode) {
   fmt::print(stderr, "{}: {}\n", options.name, status.message());
   return exitCode;
 }
 
-// Descriptors 0 to 2 belong to somebody, so that no file or pipe of ours gets their numbers.
 void fillStandardDescriptors() {
   for (;;) {
     const int fd = open("/dev/null", O_RDWR);
@@ -34,28 +38,11 @@ void fillStandardDescriptors() {
   }
 }
 
-// Open files are scarce where `ulimit -n` is low, and what lacks one then says only what it lacks.
-// Workers have the limit that was inherited, and need more where each talks to many.
-Status checkFileLimit(const rlimit& files, const RunOptions& options) {
-  constexpr rlim_t kOfWorker = 20;
-  const auto processes = static_cast<rlim_t>(options.workers + options.servers);
-  const rlim_t own = 16 + processes * (options.outputDir.empty() ? 4 : 6);
-  const bool fits = files.rlim_max >= own && files.rlim_cur >= kOfWorker;
-  if (fits) return {};
-  return {StatusCode::kIo,
-          fmt::format("`ulimit -n` is {}, but a job of {} process{} needs {} open files: raise it",
-                      std::min(files.rlim_cur, files.rlim_max), processes,
-                      processes == 1 ? "" : "es", std::max(own, kOfWorker))};
-}
-
-// As many open files as we may have.
 void raiseFileLimit(rlimit files) {
   files.rlim_cur = files.rlim_max;
   setrlimit(RLIMIT_NOFILE, &files);
 }
 
-// Blocks the signals that are passed on, and returns a descriptor to read them from. A signal that
-// is ignored (SIGHUP by nohup) stays so.
 UniqueFd takeSignals() {
   sigset_t set;
   sigemptyset(&set);
@@ -71,20 +58,6 @@ UniqueFd takeSignals() {
   return UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-std::vector<Command> commandsOf(const Plan& plan, const Output& output, const StdinPump& input,
-                                int null) {
-  std::vector<Command> commands;
-  for (std::size_t i = 0; i < plan.processes.size(); ++i) {
-    commands.push_back({.program = plan.program,
-                        .arguments = plan.arguments,
-                        .environment = plan.processes[i].environment,
-                        .input = i == 0 ? input.reader() : null,
-                        .output = output.writer(i, kOut),
-                        .error = output.writer(i, kErr)});
-  }
-  return commands;
-}
-
 int exitCodeOf(const Status& planning) {
   switch (planning.code()) {
     case StatusCode::kInvalidArgument:
@@ -98,12 +71,56 @@ int exitCodeOf(const Status& planning) {
   }
 }
 
+namespace {
+
+// Open files are scarce where `ulimit -n` is low, and what lacks one then says only what it lacks.
+// Workers have the limit that was inherited, and need more where each talks to many.
+Status checkFileLimit(const rlimit& files, const RunOptions& options) {
+  constexpr rlim_t kOfWorker = 20;
+  const auto processes = static_cast<rlim_t>(options.workers + options.servers);
+  const rlim_t own = 16 + processes * (options.outputDir.empty() ? 4 : 6);
+  const bool fits = files.rlim_max >= own && files.rlim_cur >= kOfWorker;
+  if (fits) return {};
+  return {StatusCode::kIo,
+          fmt::format("`ulimit -n` is {}, but a job of {} process{} needs {} open files: raise it",
+                      std::min(files.rlim_cur, files.rlim_max), processes,
+                      processes == 1 ? "" : "es", std::max(own, kOfWorker))};
+}
+
+std::vector<Command> commandsOf(const Plan& plan, const Output& output, const StdinPump& input,
+                                int null, int secret) {
+  std::vector<Command> commands;
+  for (std::size_t i = 0; i < plan.processes.size(); ++i) {
+    commands.push_back({.program = plan.program,
+                        .arguments = plan.arguments,
+                        .environment = plan.processes[i].environment,
+                        .input = i == 0 ? input.reader() : null,
+                        .output = output.writer(i, kOut),
+                        .error = output.writer(i, kErr),
+                        .secret = secret});
+  }
+  return commands;
+}
+
 }  // namespace
 
-int run(const RunOptions& options) {
+int run(const RunOptions& given) {
   fillStandardDescriptors();
-  const auto surroundings = Surroundings::here();
+  RunOptions options = given;
+  const auto others = needsOtherHosts(options);
+  if (!others.ok()) return complain(options, others.status(), exitCodeOf(others.status()));
+  if (*others) return runOnHosts(options);
+  if (!options.interfaces.empty()) {
+    const auto chosen = chooseInterface(options.interfaces, HostFacts::ofThis().interfaces);
+    if (!chosen.ok()) return complain(options, chosen.status(), kExitUsage);
+    options.config = options.config.with("interface", *chosen, "--network-interfaces");
+  }
+  auto surroundings = Surroundings::here();
   if (!surroundings.ok()) return complain(options, surroundings.status(), kExitFailure);
+  const auto secret =
+      rendezvous::makeSecretDescriptor(*rendezvous::bytesFromHex(surroundings->secretHex));
+  if (!secret.ok()) return complain(options, secret.status(), kExitFailure);
+  surroundings->secretFd = secret->get();
   const auto plan = makePlan(options, *surroundings);
   if (!plan.ok()) return complain(options, plan.status(), exitCodeOf(plan.status()));
 
@@ -129,15 +146,18 @@ int run(const RunOptions& options) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   UniqueFd signals = takeSignals();
 
-  auto guardian = Guardian::create(commandsOf(*plan, *output, *input, null.get()), inherited);
+  auto guardian = Guardian::create(commandsOf(*plan, *output, *input, null.get(), secret->get()), inherited);
   if (!guardian.ok()) return complain(options, guardian.status(), kExitFailure);
   output->closeWriters();
   input->closeReader();
 
   log::setSpeaker(fmt::format("{} host {}", options.name, plan->host));
   // Only now: a process with threads should not fork.
-  const auto store = serveStore(*plan);
+  const auto store = serveStore(plan->store, plan->jobId, plan->secretHex);
   if (!store.ok()) return complain(options, store.status(), kExitFailure);
+  if (const Status published = publishPlaces(**store, *plan); !published.ok()) {
+    return complain(options, published, kExitFailure);
+  }
 
   serveMetrics(endpoint->get(), *plan);
   if (*endpoint != nullptr) output->say((*endpoint)->notice());
@@ -149,7 +169,7 @@ int run(const RunOptions& options) {
                          .patient = options.patient,
                          .spareWorkers = options.spareWorkers},
                         Clock::real().now());
-  Front front(*std::move(guardian), *output, *std::move(input), supervisor, std::move(signals),
+  Front front(*guardian, *output, *std::move(input), supervisor, std::move(signals),
               {before.begin(), before.end()},
               [&](int worker) { return lossNotice(worker, supervisor, *plan, options, *output); });
   front.run();

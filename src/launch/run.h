@@ -1,4 +1,4 @@
-// `colla run` on this host: starts a job's processes, passes on what they say and how they end,
+// `colla run`, on this host or on several: starts a job's processes, passes on what they say and how they end,
 // and leaves nothing behind.
 #pragma once
 
@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/config.h"
+#include "launch/host_slots.h"
+#include "launch/ssh.h"
 
 namespace colla::launch {
 
@@ -32,6 +34,12 @@ struct RunOptions {
   bool patient = false;
   // So many workers other than worker 0 may fail, and the job goes on: for programs that can do so.
   int spareWorkers = 0;
+  std::vector<HostSlots> hosts;        // That workers fill one by one; empty: this one.
+  std::vector<HostSlots> serverHosts;  // Of servers; empty: the workers' in turn.
+  SshOptions ssh;
+  std::string interfaces;  // Names between commas, of which each host takes the first that it has.
+  bool ownTorch = false;   // The program has the libtorch of Colla's own commands.
+  bool prefixTimestamps = false;  // Say before each line when it came.
   std::string name = "colla run";  // How our own messages begin.
   Config config;
 };

@@ -34,7 +34,8 @@ bool moveTo(int from, int to) {
 bool settle(const Command& command) {
   return (command.networkNamespace < 0 || setns(command.networkNamespace, CLONE_NEWNET) == 0) &&
          moveTo(command.input, STDIN_FILENO) && moveTo(command.output, STDOUT_FILENO) &&
-         moveTo(command.error, STDERR_FILENO);
+         moveTo(command.error, STDERR_FILENO) &&
+         (command.secret < 0 || fcntl(command.secret, F_SETFD, 0) == 0);
 }
 
 }  // namespace

@@ -36,6 +36,8 @@ struct Command {
   std::function<int()> body = {};
   // An open network namespace to run in; -1: the parent's.
   int networkNamespace = -1;
+  // Has the job's secret, and is inherited under its number; -1: none.
+  int secret = -1;
 };
 
 struct Spawned {

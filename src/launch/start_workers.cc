@@ -69,7 +69,9 @@ Result<bool> becomesFront(const job::Place& place, const StartOptions& options) 
   }
   const bool lists = place.launcher == job::kLists;
   const bool launched = place.launcher == "colla" || lists || !place.alone();
-  if (!launched) return std::max(options.workers, 1) + options.servers > 1;
+  if (!launched) {
+    return std::max(options.workers, 1) + options.servers > 1 || !options.where.hosts.empty();
+  }
   const auto agree = [&](std::string_view flag, int wanted, int present,
                          std::string_view what) -> Status {
     if (wanted == 0 || wanted == present) return {};
@@ -100,7 +102,7 @@ Result<std::optional<int>> startWorkers(const StartOptions& options) {
                         "before anything else in main(), or start it with `colla run`",
                         threads)};
   }
-  RunOptions run;
+  RunOptions run = options.where;
   COLLA_TRY_ASSIGN(run.command, argumentsOfSelf());
   run.name = std::filesystem::path(run.command.front()).filename();
   run.program = pathOfSelf();
@@ -110,6 +112,7 @@ Result<std::optional<int>> startWorkers(const StartOptions& options) {
   run.verbatim = true;
   run.patient = true;
   run.config = options.config;
+  run.ownTorch = options.ownTorch;
   run.environment.emplace_back(kFront, run.name);
   std::fflush(nullptr);  // What was said before comes before what the workers say.
   return std::optional<int>(launch::run(run));

@@ -23,6 +23,7 @@
 #include "base/config.h"
 #include "colla/status.h"
 #include "job/environment.h"
+#include "launch/run.h"
 
 namespace colla::launch {
 
@@ -30,6 +31,10 @@ struct StartOptions {
   int workers = 0;  // 0: as many as a launcher has started; without one, a single one.
   int servers = 0;
   int spareWorkers = 0;  // So many, other than worker 0, may fail and the job goes on.
+  // Where they run and how their output is shown (HostFlags::applyTo).
+  RunOptions where = {};
+  // The program is one of Colla's, or has the same libtorch.
+  bool ownTorch = false;
   // From Config::load(), flags included: what was set there reaches the environment of the workers,
   // or of this process if it goes on itself, so that Job::init() finds it.
   Config config;

@@ -21,6 +21,8 @@ class StdinPump {
 
   // For worker 0, until closeReader().
   int reader() const { return reader_.get(); }
+  // For whoever reads in the place of a worker 0 on a different host.
+  UniqueFd takeReader() { return std::move(reader_); }
   void closeReader() { reader_.reset(); }
 
   // As for Output: adds one entry, and handles it.

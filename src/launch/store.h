@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "colla/status.h"
 #include "launch/plan.h"
@@ -9,7 +10,12 @@
 
 namespace colla::launch {
 
-// Serves the plan's store, with the place of every process in it, until the result goes away.
-Result<std::unique_ptr<rendezvous::StoreServer>> serveStore(const Plan& plan);
+// Serves a store at `address` until the result goes away.
+Result<std::unique_ptr<rendezvous::StoreServer>> serveStore(const std::string& address,
+                                                            const std::string& jobId,
+                                                            const std::string& secretHex);
+
+// Tells those who wait in it where each process of the plan should be.
+Status publishPlaces(const rendezvous::StoreServer& server, const Plan& plan);
 
 }  // namespace colla::launch

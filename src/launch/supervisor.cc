@@ -54,7 +54,8 @@ void Supervisor::settle(int process, TimePoint now) {
 
 Supervisor::Action Supervisor::ask(int signal, TimePoint now) {
   phase_ = Phase::kEnding;
-  phaseEnds_ = now + options_.grace;
+  const bool lost = std::ranges::any_of(ends_, [](const auto& end) { return end && end->lost; });
+  phaseEnds_ = now + (lost ? std::min(options_.grace, kGraceAfterLoss) : options_.grace);
   return {Kind::kSignal, signal};
 }
 

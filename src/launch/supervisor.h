@@ -27,6 +27,7 @@ namespace colla::launch {
 struct End {
   bool killed = false;  // By signal `value`; otherwise it exited with code `value`.
   int value = 0;
+  bool lost = false;  // With its host: it counts as killed, though nobody saw it.
 
   bool failed() const { return killed || value != 0; }
 };
@@ -66,6 +67,8 @@ class Supervisor {
 
   // The moment after a failure, unless the grace period is shorter.
   static constexpr std::chrono::milliseconds kSettle{200};
+  // What is left of the grace period after a host was lost: it took time to notice.
+  static constexpr std::chrono::milliseconds kGraceAfterLoss{3000};
 
   Supervisor(const Options& options, TimePoint now);
 

@@ -24,8 +24,8 @@ Result<std::string> fromHex(std::string_view hex) {
   auto secret = bytesFromHex(hex);
   if (!secret || secret->size() < kSecretBytes) {
     return refused(
-        "COLLA_SECRET is not a secret of at least 64 hexadecimal digits; `colla run` "
-        "sets it, leave it alone");
+        "COLLA_SECRET is not a secret of at least 64 hexadecimal digits: `openssl rand -hex 32` "
+        "makes one");
   }
   return *std::move(secret);
 }

@@ -11,6 +11,7 @@
 #include "checkpoint/source.h"
 #include "job/environment.h"
 #include "job/settings.h"
+#include "launch/start_workers.h"
 #include "train/run_plan.h"
 
 namespace colla::train {
@@ -46,6 +47,7 @@ Flags::Flags(CLI::App& app) : app_(app) {
   addLocalSgd(app);
   addOptimizer(app);
   addRun(app);
+  hosts_.emplace(app);
   cluster_.emplace(app);
   settings_.emplace(app, job::settings());
 }
@@ -193,6 +195,16 @@ void Flags::addRun(CLI::App& app) {
   app.add_flag("--quiet", options_.quiet, "no progress on standard output")->group(kRun);
 }
 
+Result<launch::RunOptions> Flags::where(const TrainOptions& options) const {
+  launch::RunOptions where;
+  where.workers = options.workers;
+  where.servers = options.servers.count;
+  // A worker's own host need not have the files that the front was given.
+  if (launch::startedByFront()) return where;
+  COLLA_TRY(hosts_->applyTo(where));
+  return where;
+}
+
 Result<TrainOptions> Flags::options(const Config& config, bool resumes) const {
   TrainOptions options = options_;
   options.shuffle = !noShuffle_;
@@ -203,6 +215,9 @@ Result<TrainOptions> Flags::options(const Config& config, bool resumes) const {
     COLLA_TRY_ASSIGN(options.strategy, parseStrategy(strategy_));
   }
   COLLA_TRY(readServers(config, options));
+  COLLA_TRY_ASSIGN(const launch::RunOptions hosts, where(options));
+  options.workers = hosts.workers;
+  if (hosts.servers > 0) options.servers.count = hosts.servers;
   if (config.integer("slices") > 0) options.slices = static_cast<int>(config.integer("slices"));
   if (config.integer("threads") > 0) options.threads = static_cast<int>(config.integer("threads"));
 

@@ -7,6 +7,7 @@
 #include "base/command_line.h"
 #include "colla/trainer.h"
 #include "launch/cluster_flags.h"
+#include "launch/host_flags.h"
 
 namespace colla::train {
 
@@ -25,6 +26,8 @@ class Flags {
   Result<Config> config() const { return settings_->load(); }
   // The lists of all processes, for a job without a launcher.
   const launch::ClusterFlags& cluster() const { return *cluster_; }
+  // Where the workers run. kInvalidArgument for hosts that can't be.
+  Result<launch::RunOptions> where(const TrainOptions& options) const;
   // What the flags say of the optimizer replaces the program's own choice.
   Status applyTo(Optimizer& optimizer) const;
 
@@ -38,6 +41,7 @@ class Flags {
 
   const CLI::App& app_;
   // Made last: --help tells of training first.
+  std::optional<launch::HostFlags> hosts_;
   std::optional<launch::ClusterFlags> cluster_;
   std::optional<SettingFlags> settings_;
   TrainOptions options_;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/command_line.h"
+#include "base/invalid.h"
 #include "job/cluster.h"
 #include "job/environment.h"
 #include "job/settings.h"
@@ -93,7 +94,7 @@ Config withThreads(const Config& config, const RunPlan& plan) {
 // Workers as processes, and servers for a training. An exit code if this was the front.
 Result<std::optional<int>> startWorkers(Task& task, const TrainOptions& options,
                                         const Config& config, Purpose purpose,
-                                        bool checksModel = false) {
+                                         launch::RunOptions where = {}, bool checksModel = false) {
   COLLA_TRY(job::checkSecretFile(config));
   COLLA_TRY_ASSIGN(const job::Place place,
                    job::readEnvironment([](const char* name) { return std::getenv(name); }));
@@ -101,9 +102,15 @@ Result<std::optional<int>> startWorkers(Task& task, const TrainOptions& options,
   // The others have no processes to start, but their settings take the same way.
   const bool servers = hasServers(plan.strategy) && purpose == Purpose::kTrain;
   const bool processes = traitsOf(plan.strategy).workers == WorkerKind::kProcesses;
+  if (!processes && !where.hosts.empty()) {
+    return invalid("-H is for workers that are processes, but those of --strategy {} are not",
+                   toString(plan.strategy));
+  }
   const launch::StartOptions start{.workers = processes ? plan.workers : 0,
                                    .servers = servers ? serversOf(plan, place) : 0,
                                    .spareWorkers = spareOf(plan),
+                                   .where = std::move(where),
+                                   .ownTorch = true,
                                    .config = withThreads(config, plan)};
   COLLA_TRY_ASSIGN(const bool front, launch::becomesFront(place, start));
   // What a run makes of evaluations depends on the model's metrics. A process that is the whole job
@@ -175,7 +182,10 @@ int runProgram(const std::string& program, Task task, const Flags& flags, bool c
   if (const Status status = flags.applyTo(task.optimizer); !status.ok()) {
     return usageError(program, status.message());
   }
-  const auto front = startWorkers(task, *options, *config, Purpose::kTrain, checksModel);
+  auto where = flags.where(*options);
+  if (!where.ok()) return usageError(program, where.status().message());
+  const auto front =
+      startWorkers(task, *options, *config, Purpose::kTrain, *std::move(where), checksModel);
   if (!front.ok()) return failedToStart(program, front.status());
   const auto place = job::readEnvironment([](const char* name) { return std::getenv(name); });
   if (!place.ok()) return fail(program, place.status());

@@ -7,6 +7,7 @@
 
 #include "job/environment.h"
 #include "job/settings.h"
+#include "rendezvous/secret_descriptor.h"
 
 namespace colla::launch {
 namespace {
@@ -23,6 +24,8 @@ class PlanTest : public ::testing::Test {
     surroundings_.host = "a";
     surroundings_.jobId = "j1";
     surroundings_.secretHex = std::string(64, '7');
+    secret_ = *rendezvous::makeSecretDescriptor(std::string(32, 'w'));  // Its code is 0x77.
+    surroundings_.secretFd = secret_.get();
   }
   Result<Plan> plan() {
     auto config = Config::load(job::settings(), flags_, "", [](const char*) { return nullptr; });
@@ -38,6 +41,7 @@ class PlanTest : public ::testing::Test {
   }
 
   RunOptions options_;
+  UniqueFd secret_;
   Surroundings surroundings_;
   std::map<std::string, std::string> flags_;
 };
@@ -62,6 +66,7 @@ TEST_F(PlanTest, EveryProcessFindsItsPlace) {
     EXPECT_EQ(place->servers, 1);
     EXPECT_EQ(place->store, "unix:@colla-j1");
     EXPECT_EQ(place->secretHex, surroundings_.secretHex);
+    EXPECT_EQ(valueOf(process, "COLLA_SECRET"), "(none)");
     EXPECT_EQ(place->host, "a");
   }
   EXPECT_EQ(made->processes[2].name(), "ps 0");

@@ -30,13 +30,13 @@ using ::testing::UnorderedElementsAre;
 TEST(RunEnd, GivesEachProcessItsPlace) {
   const std::string script =
       "echo $COLLA_ROLE $COLLA_RANK/$COLLA_SIZE $COLLA_SERVERS $COLLA_THREADS "
-      "$OMP_NUM_THREADS $COLOUR ${#COLLA_SECRET}";
+      "$OMP_NUM_THREADS $COLOUR secret $COLLA_SECRET";
   CollaProcess colla({"run", "-np", "2", "--ps", "1", "--threads", "3", "--env", "COLOUR=blue",
                       "--", "/bin/sh", "-c", script});
   EXPECT_EQ(colla.wait(), 0) << colla.err();
-  EXPECT_THAT(colla.out(), AllOf(HasSubstr("[worker 0] worker 0/2 1 3 3 blue 64\n"),
-                                 HasSubstr("[worker 1] worker 1/2 1 3 3 blue 64\n"),
-                                 HasSubstr("[ps 0] ps 0/2 1 3 3 blue 64\n")));
+  EXPECT_THAT(colla.out(), AllOf(HasSubstr("[worker 0] worker 0/2 1 3 3 blue secret\n"),
+                                 HasSubstr("[worker 1] worker 1/2 1 3 3 blue secret\n"),
+                                 HasSubstr("[ps 0] ps 0/2 1 3 3 blue secret\n")));
   EXPECT_EQ(colla.err(), "");
   EXPECT_TRUE(colla.gone());
 }

@@ -2,10 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
+
+#include "rendezvous/secret_descriptor.h"
 
 namespace colla::rendezvous {
 namespace {
@@ -70,6 +74,29 @@ TEST_F(SecretTest, FilesOfOthersAreRefused) {
   write(good_);
   ASSERT_EQ(chown(path_.c_str(), 65534, 65534), 0);
   EXPECT_THAT(errorOf(nullptr, path_), HasSubstr("another user"));
+}
+
+// As a program that starts the next one without its descriptors, which Python's subprocess does.
+TEST_F(SecretTest, DescriptorIsFoundWhereAnAncestorHasIt) {
+  const std::string secret = makeSecret();
+  auto memory = makeSecretDescriptor(secret);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  EXPECT_EQ(*readSecretDescriptor(memory->get()), secret);
+  EXPECT_EQ(*readSecretDescriptor(memory->get()), secret);  // As often as one likes.
+  EXPECT_LT(pwrite(memory->get(), "x", 1, 0), 0);
+  const int number = memory->get();
+  const pid_t child = fork();
+  if (child == 0) {
+    const UniqueFd other(open("/etc/passwd", O_RDONLY));
+    dup2(other.get(), number);  // The number means a different file here.
+    const auto found = readSecretDescriptor(number);
+    _exit(found.ok() && *found == secret ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  memory->reset();
+  EXPECT_THAT(toString(readSecretDescriptor(number).status()), HasSubstr("COLLA_SECRET_FD is"));
 }
 
 }  // namespace

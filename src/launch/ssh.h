@@ -1,0 +1,30 @@
+// How ssh is started for `colla run`, and what its failures mean.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "colla/status.h"
+
+namespace colla::launch {
+
+struct SshOptions {
+  int port = 0;                        // 0: as ssh is configured.
+  std::string identity;                // File of a key; empty: as ssh is configured.
+  std::vector<std::string> arguments;  // Others of the user's.
+};
+
+// kInvalidArgument for what ssh would not take.
+Status checkSsh(const SshOptions& options);
+
+// The words of an ssh that runs Colla's agent on `host`: the program `colla` if it is there, else
+// the one in PATH. Never asks for anything, and gives up after `connectSeconds`.
+std::vector<std::string> sshCommand(const std::string& host, const SshOptions& options,
+                                    const std::string& colla, int connectSeconds);
+
+// Why an ssh to `host` ended with `exitCode` before the agent spoke, and how to mend it, from what
+// it said on its outputs: "there is no host of that name: …".
+std::string explainSsh(const std::string& host, const SshOptions& options, int exitCode,
+                       const std::string& said);
+
+}  // namespace colla::launch
