@@ -20,6 +20,7 @@ int predictCommand(const Arguments& arguments);
 int runCommand(const Arguments& arguments);
 int settingsCommand(const Arguments& arguments);
 int slurmCommand(const Arguments& arguments);
+int studyCommand(const Arguments& arguments);
 int trainCommand(const Arguments& arguments);
 int versionCommand(const Arguments& arguments);
 

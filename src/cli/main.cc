@@ -33,6 +33,7 @@ constexpr std::array kCommands = {
     Command{"run", "start a program as the processes of one job", runCommand},
     Command{"settings", "list all settings and their values", settingsCommand},
     Command{"slurm", "write a batch file for Slurm, and submit it", slurmCommand},
+    Command{"study", "measure every strategy on your model, and say which to take", studyCommand},
     Command{"train", "train a model, with any number of workers", trainCommand},
     Command{"version", "tell the version and what is built in", versionCommand},
 };
@@ -50,6 +51,7 @@ void printOverview() {
       "  colla train mlp --np 2 --epochs 3     train with two workers\n"
       "  colla data info synthetic:cifar10     what a data set has\n"
       "  colla run -np 2 -- ./program          a program as two processes of one job\n"
+      "  colla study mlp                       which strategy to take for this model, or none\n"
       "  colla bench collectives               Colla beside Gloo and Open MPI\n"
       "  colla bench train                     Colla beside PyTorch\n"
       "  colla bench ps                        Colla's servers beside MXNet's and TensorFlow's\n"
