@@ -13,4 +13,6 @@ def main() -> None:
         from colla import aliases
 
         aliases.prepare("horovod", os.environ)
+    # The Python that draws the reports of `colla study`.
+    os.environ.setdefault("COLLA_PYTHON", sys.executable)
     os.execv(COMMAND, ["colla", *sys.argv[1:]])

@@ -135,6 +135,9 @@ class Checkpoint:
     @property
     def optimizer(self) -> list[tuple[str, Array]]: ...
 
+def count_step() -> None:
+    """Counts a training step of this process, for its metrics."""
+
 class StrategyTraits:
     """What a strategy needs and takes: include/colla/strategy.h."""
 

@@ -13,6 +13,8 @@ void bindCheckpoint(pybind11::module_& module);
 void bindJob(pybind11::module_& module);
 // Named collectives: Exchange.
 void bindNamed(pybind11::module_& module);
+// Counters of programs that own their loop: count_step.
+void bindSteps(pybind11::module_& module);
 // The table of strategies: StrategyTraits, strategies.
 void bindStrategy(pybind11::module_& module);
 

@@ -70,6 +70,7 @@ std::string costText(double ratio) {
 
 void warn(const Figures& figures, int cores, Advice& advice) {
   std::vector<std::string> crowded;
+  std::vector<std::string> missed;
   int runs = 0;
   for (const Summary& summary : figures.summaries) {
     runs = std::max(runs, summary.done);
@@ -79,12 +80,14 @@ void warn(const Figures& figures, int cores, Advice& advice) {
                                             summary.failures.size() + static_cast<std::size_t>(summary.done),
                                             summary.variant.label, summary.failures.front()));
     }
-    if (summary.missedLoss) {
-      advice.warnings.push_back(fmt::format(
-          "{} did not come down to the loss that the exact strategies reach: it is compared by nothing "
-          "but its throughput.",
-          summary.variant.label));
+    if (summary.missedLoss && summary.variant.purpose == Purpose::kStrategy) {
+      missed.push_back(summary.variant.label);
     }
+  }
+  if (!missed.empty()) {
+    advice.warnings.push_back(fmt::format(
+        "{} did not come down to the loss that the exact strategies reach, and cannot be recommended.",
+        fmt::join(missed, "; ")));
   }
   if (!crowded.empty()) {
     advice.warnings.push_back(fmt::format(
@@ -133,7 +136,8 @@ Advice adviseFrom(const Figures& figures, int cores) {
   }
   advice.decision = base->variant.id;
   if (contenders.empty()) {
-    advice.headline = "Use one worker: no variant with more workers has finished a run to compare.";
+    advice.headline = fmt::format(
+        "Use {}: no variant with more workers has finished a run to compare.", base->variant.label);
     return advice;
   }
   const Summary* fastest = *std::ranges::min_element(
@@ -163,14 +167,14 @@ Advice adviseFrom(const Figures& figures, int cores) {
     advice.headline = fmt::format("Use {}: {} as one worker, {}.", best->variant.label,
                                   speedText(advice.speedup), costText(advice.costRatio));
   } else if (faster) {
-    advice.headline = fmt::format("Use one worker: {} would be {}, {}.", best->variant.label,
+    advice.headline = fmt::format("Use {}: {} would be {}, {}.", base->variant.label, best->variant.label,
                                   speedText(advice.speedup), costText(advice.costRatio));
   } else if (less(measure.of(*base), measure.of(*best))) {
-    advice.headline = fmt::format("Use one worker: the fastest with more workers, {}, is slower ({}).",
-                                  best->variant.label, speedText(advice.speedup));
+    advice.headline = fmt::format("Use {}: the fastest with more workers, {}, is slower ({}).",
+                                  base->variant.label, best->variant.label, speedText(advice.speedup));
   } else {
-    advice.headline = fmt::format("Use one worker: {} can't be told from it in speed ({}).",
-                                  best->variant.label, speedText(advice.speedup));
+    advice.headline = fmt::format("Use {}: {} can't be told from it in speed ({}).",
+                                  base->variant.label, best->variant.label, speedText(advice.speedup));
   }
   advice.reasons.push_back(
       measure.time

@@ -16,15 +16,18 @@ namespace {
 double differenceOf(const checkpoint::Source& a, const checkpoint::Source& b) {
   const checkpoint::Comparison comparison = checkpoint::compare(a, b);
   if (comparison.equal()) return 0;
-  double largest = 0;
+  double weights = 0;
+  double all = 0;
   for (const checkpoint::TensorComparison& tensor : comparison.tensors) {
     if (tensor.equal()) continue;
     // Tensors that only one of them has, or of other shapes.
     if (tensor.outcome != checkpoint::Outcome::kDifferent || tensor.nan) return -1;
-    largest = std::max(largest, tensor.largestAbsolute);
+    all = std::max(all, tensor.largestAbsolute);
+    if (tensor.part != checkpoint::Part::kOptimizer) weights = std::max(weights, tensor.largestAbsolute);
   }
-  // Bits may differ where values do not: two zeros, for one.
-  return largest > 0 ? largest : std::nextafter(0.0, 1.0);
+  // The optimizer's state has numbers of a different kind: counts of updates, for one. And bits may
+  // differ where values do not.
+  return weights > 0 ? weights : std::max(all, std::nextafter(0.0, 1.0));
 }
 
 }  // namespace

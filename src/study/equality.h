@@ -13,7 +13,8 @@ namespace colla::study {
 struct EqualityMatrix {
   std::int64_t step = 0;  // Of one worker; a variant whose updates are smaller has made more of them.
   std::vector<std::string> variants;  // Ids.
-  // 0: equal in every bit; above: the largest absolute difference; below: they can't be compared.
+  // 0: equal in every bit; above: the largest absolute difference of two weights;
+  // below: they can't be compared.
   std::vector<std::vector<double>> differences;
 };
 

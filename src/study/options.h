@@ -25,11 +25,12 @@ struct Options {
   std::int64_t evalEvery = 0;  // 0: a tenth of the steps.
   std::int64_t saveEvery = 0;  // 0: at the end alone.
   bool alternatives = true;    // Also what one can do instead of distributing.
+  int singleThreads = 0;       // Of these, where they are one worker; 0: as many as there are cores.
   bool together = false;  // Also one process that runs the slices of all workers, whose bits are theirs.
 };
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Options, study, program, settings, strategies, workers, servers,
                                    batch, batchPerWorker, steps, repeat, budget, evalEvery, saveEvery,
-                                   alternatives, together)
+                                   alternatives, singleThreads, together)
 
 }  // namespace colla::study

@@ -80,6 +80,7 @@ void addAlternatives(const Options& options, const Cores& machine, const Variant
   Variant larger = single;
   larger.purpose = Purpose::kAlternative;
   larger.exact = false;
+  larger.threads = options.singleThreads > 0 ? options.singleThreads : single.threads;
   if (larger.batch > 0) {
     larger.id = "larger-batch";
     larger.label = fmt::format("one worker, batch {}", larger.batch * 4);
@@ -90,6 +91,7 @@ void addAlternatives(const Options& options, const Cores& machine, const Variant
     variants.push_back(larger);
   }
     Variant half = single;
+  half.threads = larger.threads;
   half.purpose = Purpose::kAlternative;
   half.exact = false;
   half.id = "bfloat16";
@@ -100,6 +102,7 @@ void addAlternatives(const Options& options, const Cores& machine, const Variant
   const auto smaller = std::ranges::find(smallerModels(), options.program.name(), &Smaller::model);
   if (options.program.kind == Program::Kind::kModel && smaller != smallerModels().end()) {
     Variant small = single;
+    small.threads = larger.threads;
     small.purpose = Purpose::kAlternative;
     small.exact = false;
     small.id = "smaller-model";
@@ -197,7 +200,8 @@ Result<std::vector<Variant>> variantsOf(const Options& options, const Cores& mac
 }
 
 double estimate(const Variant& variant, const Probes& probes) {
-  const auto own = probes.find(variant.strategy);
+  auto own = probes.find(variant.id);
+  if (own == probes.end()) own = probes.find(variant.strategy);
   const Probe& probe = own != probes.end() ? own->second : probes.at("single");
   // A step's time grows with its samples; more workers than the probe had make it no longer.
   const double samples = probe.batch > 0 && variant.batch > 0

@@ -27,7 +27,7 @@ struct Probe {
   std::int64_t batch = 0;        // What the program takes by default.
   int workers = 1;
 };
-// By strategy; "single" must be there.
+// By strategy, or by a variant's id; "single" must be there.
 using Probes = std::map<std::string, Probe>;
 
 struct PlannedRun {

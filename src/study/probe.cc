@@ -70,18 +70,21 @@ Result<Probing> probe(Runner& runner, const Program& program, const RunSettings&
   };
 
   for (const Variant& variant : variants) {
-    const bool baseline = variant.purpose == Purpose::kBaseline;
+    // The first one: others differ from it in their threads.
+    const bool baseline = &variant == variants.data();
     says(baseline ? "one worker" : variant.label);
     Variant brief = variant;
     brief.steps = kSteps;
     COLLA_TRY_ASSIGN(const RunResult run, train(variant, false));
     if (!run.done()) {
       if (baseline) return {StatusCode::kInvalidArgument, withoutProgram(run.error)};
-      probing.refused.emplace_back(variant.strategy, withoutProgram(run.error));
+      if (variant.purpose != Purpose::kBaseline) {
+        probing.refused.emplace_back(variant.strategy, withoutProgram(run.error));
+      }
       continue;
     }
     if (!baseline) {
-      note(variant.strategy, run, brief);
+      note(variant.purpose == Purpose::kBaseline ? variant.id : variant.strategy, run, brief);
       continue;
     }
     const auto manifest = manifestIn(directory + "/training");

@@ -183,6 +183,7 @@ Json toJson(const Study& study, const Figures& figures, const Advice& advice) {
           {"target_losses", figures.targets},
           {"other_cores", figures.otherCores},
           {"baseline", figures.baseline() == nullptr ? "" : figures.baseline()->variant.id},
+          {"unit", std::ranges::any_of(study.runs, &RunResult::batches) ? "batches" : "samples"},
           {"loss", figures.testLoss ? "test" : "training"},
           {"advice", nlohmann::json(advice)},
           {"equality", nlohmann::json(study.equality)},

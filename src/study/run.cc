@@ -123,7 +123,11 @@ class Watched {
     for (const Counters& each : counters) {
       if (each.role != "worker") continue;
       count.samples += each.of("colla_samples_total");
-      count.steps = std::max(count.steps, each.of("colla_steps_total"));
+      count.steps += each.of("colla_steps_total");
+    }
+    if (count.samples == 0) {
+      result_.batches = true;
+      count.samples = count.steps;
     }
     // At its end a process answers no more: the page before it says more.
     const bool whole = std::ranges::all_of(

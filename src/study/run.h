@@ -33,13 +33,14 @@ struct RunResult {
   std::vector<HostSample> host;
   std::vector<Counters> counters;  // The last ones that were seen, at:
   double countedAt = 0;
-  // Of a script, which writes no curve: samples and steps of all workers by time, from its counters.
+  // Of a script, which writes no curve: samples and steps of all workers together by time, from its counters.
   struct Count {
     double seconds = 0;
     double samples = 0;
     double steps = 0;
   };
   std::vector<Count> counts;
+  bool batches = false;  // Of a program that counts no samples: every step of a worker is one batch.
   double samplerCost = 0;  // Seconds of a core that sampling took.
 
   bool done() const { return status == "done"; }
@@ -88,7 +89,7 @@ std::string pathOfColla();
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunResult::Count, seconds, samples, steps)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunResult, variant, repeat, seed, status, error, command, seconds,
-                                   trainingFrom, curves, uses, host, counters, countedAt, counts,
+                                   trainingFrom, curves, uses, host, counters, countedAt, counts, batches,
                                    samplerCost)
 
 }  // namespace colla::study

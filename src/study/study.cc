@@ -24,6 +24,8 @@ constexpr char kStudy[] = "colla study";
 constexpr double kSecondsOfMinute = 60;
 // A run may take so many times what was estimated before it is ended.
 constexpr double kPatience = 10;
+// A few steps say which number of threads is faster if it is by that much.
+constexpr double kClearly = 1.2;
 
 int fail(const Status& status) {
   if (status.code() == StatusCode::kInvalidArgument) return usageError(kStudy, status.message());
@@ -43,7 +45,7 @@ std::vector<Variant> toProbe(const std::vector<Variant>& variants) {
     if (variant.purpose == Purpose::kAlternative) continue;
     const auto same = std::ranges::find_if(chosen, [&](const Variant& each) {
       return each.strategy == variant.strategy && each.options == variant.options &&
-             each.purpose == variant.purpose;
+             each.purpose == variant.purpose && (variant.workers > 1 || each.threads == variant.threads);
     });
     if (same == chosen.end()) {
       chosen.push_back(variant);
@@ -132,7 +134,12 @@ class Conductor {
         }
         study_.plan.leftOut.push_back(fmt::format("{} cannot run here: {}", strategy, why));
       }
-      // Now that the program's own batch is known.
+      // Now that the program's own batch is known, and which number of threads suits one worker.
+      const auto thread = probing.probes.find("single-1-thread");
+      if (thread != probing.probes.end() &&
+          thread->second.stepSeconds * kClearly < probing.probes.at("single").stepSeconds) {
+        study_.options.singleThreads = 1;
+      }
       COLLA_TRY_ASSIGN(variants, variantsOf(study_.options, cores, probing.batch));
       std::erase_if(variants, [&](const Variant& variant) {
         return std::ranges::any_of(probing.refused, [&](const auto& refused) {
@@ -281,7 +288,8 @@ class Conductor {
   void printAnswer(bool drawn) const {
     const Figures figures = figuresOf(study_.plan.variants, study_.runs, study_.machine.cores);
     const Advice advice = adviseFrom(figures, study_.machine.cores);
-    fmt::print("\n{:38} {:>12} {:>9} {:>10} {:>7}\n", "", "samples/s", "speed-up", "s to loss",
+    const bool batches = std::ranges::any_of(study_.runs, &RunResult::batches);
+    fmt::print("\n{:38} {:>12} {:>9} {:>10} {:>7}\n", "", batches ? "batches/s" : "samples/s", "speed-up", "s to loss",
                "cores");
     for (const Summary& summary : figures.summaries) {
       if (summary.done == 0) continue;

@@ -6,6 +6,11 @@ from typing import Any
 
 from colla.study.problem import Problem
 
+# What every report.json has.
+_PARTS = ["study", "program", "data", "synthetic", "command", "began", "interrupted", "colla_version", "torch_version",
+          "machine", "steps", "seed", "shuffle", "runs_planned", "runs_done", "left_out", "notes", "target_losses",
+          "baseline", "unit", "loss", "advice", "equality", "variants"]
+
 
 class Study:
     def __init__(self, directory: str) -> None:
@@ -17,6 +22,9 @@ class Study:
             self.json: dict[str, Any] = json.loads(path.read_text())
             if self.json["format"] != 1:
                 raise Problem(f"{path} has format {self.json['format']}, which a newer Colla wrote")
+            missing = [name for name in _PARTS if name not in self.json]
+            if missing:
+                raise Problem(f"{path} is broken: it has no {missing[0]}")
             self.variants: list[dict[str, Any]] = self.json["variants"]
             self.advice: dict[str, Any] = self.json["advice"]
         except (ValueError, KeyError, TypeError) as error:

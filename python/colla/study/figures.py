@@ -4,7 +4,7 @@ import dataclasses
 import math
 from typing import Any
 
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from colla.study import style
 from colla.study.data import Study, first_run, unit_of_bytes
@@ -35,6 +35,8 @@ def _bars(axes: Any, variants: list[dict], key: str, scale: float = 1) -> None:
     axes.set_yticks(range(len(variants)), [variant["label"] for variant in variants])
     axes.invert_yaxis()
     axes.set_xlim(left=0)
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     axes.grid(axis="y", visible=False)
     axes.tick_params(axis="y", length=0)
 
@@ -49,7 +51,7 @@ def throughput(study: Study) -> Figure | None:
         return None
     drawn, axes = style.figure(height=_height(len(variants)))
     _bars(axes, variants, "samples_per_s")
-    axes.set_xlabel("samples per second")
+    axes.set_xlabel(f"{study['unit']} per second")
     return Figure("throughput", "Throughput", style.as_svg(drawn, "throughput"),
                   "Median of the runs; lines go from the slowest to the fastest run. Warm-up and evaluations are left "
                   "out.")
@@ -322,9 +324,10 @@ def over_time(study: Study) -> Figure | None:
         plot.axvline(0, color=style.INK, linewidth=0.8, linestyle=":")
         plot.set_ylim(0, study["machine"]["cores"] * 1.08)
         plot.tick_params(labelsize=8.5)
+        if index + columns >= len(runs):
+            plot.set_xlabel("seconds since the training began", fontsize=8.5)
     for index in range(len(runs), rows * columns):
         axes[index // columns][index % columns].set_visible(False)
-    drawn.supxlabel("seconds since the training began", fontsize=10)
     drawn.supylabel("cores in use", fontsize=10)
     drawn.legend(loc="outside lower center", ncols=2)
     return Figure("over-time", "Processor use over a run", style.as_svg(drawn, "over-time"),

@@ -46,10 +46,14 @@ td { font-variant-numeric: tabular-nums; }
 tr.chosen td { background: var(--goodbox); }
 td .range { color: var(--soft); font-size: .8rem; display: block; white-space: nowrap; }
 td:first-child { white-space: nowrap; }
+td.text:not(:first-child) { min-width: 11rem; }
+.scroll { margin: .5rem 0 1.25rem; } figure .scroll { margin: 0; }
 .matrix td { text-align: center; }
 .matrix td:first-child { text-align: left; }
 .matrix .equal { background: var(--goodbox); color: var(--good); font-weight: 600; }
-.matrix th { white-space: normal; text-align: center; min-width: 4.5rem; }
+.matrix { font-size: .8rem; min-width: 0; }
+.matrix th { white-space: normal; text-align: center; min-width: 4.2rem; }
+.matrix td, .matrix th { padding: .3rem .35rem; }
 .swatch { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .45em; }
 code { font: .82rem/1.5 ui-monospace, monospace; overflow-wrap: anywhere; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1rem; font-size: .9rem; }

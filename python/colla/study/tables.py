@@ -72,7 +72,7 @@ def strategies(study: Study) -> str:
             f"{accuracy['median'] * 100:.1f} %" if accuracy else _spread(variant["final_loss"]),
             _spread(variant["cores"], 2), _text("; ".join(remarks))]))
     result = "accuracy" if any(variant["final_accuracy"] for variant in study.measured) else "final loss"
-    return _table(["", "runs", "samples/s", "speed-up", "s to loss", "core-s to loss", result, "cores", ""], rows,
+    return _table(["", "runs", f"{study['unit']}/s", "speed-up", "s to loss", "core-s to loss", result, "cores", ""], rows,
                   "strategies", (0, 8))
 
 
@@ -100,7 +100,7 @@ def equality(study: Study) -> str:
                      f'<div class="scroll"><table class="matrix" id="equality-{matrix["step"]}">{"".join(lines)}'
                      "</table></div>")
     return ("<p>Weights, buffers and optimizer state of the first runs, every pair of checkpoints compared bit for bit: "
-            "equal, or the largest absolute difference of two numbers.</p>" + "".join(parts))
+            "equal, or the largest absolute difference of two weights.</p>" + "".join(parts))
 
 
 def use(study: Study) -> str:

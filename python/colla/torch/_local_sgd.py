@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from colla import _torch
+from colla._core import count_step
 from colla.torch import _world, ops
 from colla.torch.optimizer import _Distributed
 
@@ -125,6 +126,7 @@ class LocalOptimizer(_Distributed):
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Changes this rank's parameters; every so many steps all ranks average theirs."""
+        count_step()
         if closure is not None:
             raise NotImplementedError("local-sgd takes no closure: call backward() before step()")
         if self._average is None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from colla import _strategies, _torch
+from colla._core import count_step
 from colla.torch import _world, ops
 from colla.torch.optimizer import _Distributed, _GradientOptimizer, _Params
 
@@ -257,6 +258,7 @@ class ServerOptimizer(OnServers):
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Ends this rank's step; returns with the parameters of the next one in place."""
+        count_step()
         loss = closure() if closure is not None else None
         params = list(self._passes_left)
         if self._servers is None:

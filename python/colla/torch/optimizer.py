@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from colla import _strategies
-from colla._core import Op
+from colla._core import Op, count_step
 from colla.torch import _world, ops
 from colla.torch.compression import Compression, Compressor
 from colla.torch.functions import broadcast_object
@@ -272,6 +272,7 @@ class _GradientOptimizer(_Distributed):
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Reduces gradients, unless that has been done, and changes the parameters."""
+        count_step()
         if not self._should_synchronize or closure is None:
             if self._should_synchronize:
                 if self._synchronized:
@@ -336,6 +337,7 @@ class _DeltaOptimizer(_Distributed):
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Changes the parameters by the combined steps of all ranks."""
+        count_step()
         loss = closure() if closure is not None else None
         for param in self._passes_left:
             if param not in self._handles:
