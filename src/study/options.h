@@ -24,13 +24,15 @@ struct Options {
   double budget = 60;  // Minutes.
   std::int64_t evalEvery = 0;  // 0: a tenth of the steps.
   std::int64_t saveEvery = 0;  // 0: at the end alone.
+  std::int64_t warmUp = 0;     // 0: a tenth of the steps.
+  std::vector<std::string> slowedStrategies = {};  // Measured once more, with a worker slowed on purpose.
   bool alternatives = true;    // Also what one can do instead of distributing.
   int singleThreads = 0;       // Of these, where they are one worker; 0: as many as there are cores.
   bool together = false;  // Also one process that runs the slices of all workers, whose bits are theirs.
 };
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Options, study, program, settings, strategies, workers, servers,
-                                   batch, batchPerWorker, steps, repeat, budget, evalEvery, saveEvery,
+                                   batch, batchPerWorker, steps, repeat, budget, evalEvery, saveEvery, warmUp, slowedStrategies,
                                    alternatives, singleThreads, together)
 
 }  // namespace colla::study

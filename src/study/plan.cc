@@ -57,6 +57,7 @@ Variant singleOf(const Options& options, const Cores& machine, std::int64_t batc
   variant.evalEvery = options.evalEvery > 0 ? options.evalEvery
                                             : std::max<std::int64_t>(options.steps / 10, 1);
   variant.saveEvery = options.saveEvery;
+  variant.warmUp = options.warmUp;
   variant.exact = true;
   return variant;
 }
@@ -183,9 +184,26 @@ Result<std::vector<Variant>> variantsOf(const Options& options, const Cores& mac
       variant.steps = single.steps * updates;
       variant.evalEvery = single.evalEvery * updates;
       variant.saveEvery = single.saveEvery * updates;
+      variant.warmUp = single.warmUp * updates;
       if (updates > 1) variant.remark = "an update has the samples of one worker";
       variants.push_back(variant);
     }
+  }
+  for (const std::string& text : options.slowedStrategies) {
+    COLLA_TRY_ASSIGN(const StrategyChoice choice, parseChoice(text));
+    const auto like = std::ranges::find_if(variants, [&](const Variant& variant) {
+      return variant.workers == most && variant.strategy == toString(choice.strategy);
+    });
+    if (most == 1 || like == variants.end()) continue;
+    Variant slowed = *like;
+    slowed.id = fmt::format("{}-{}-slowed", choice.id(), most);
+    slowed.label = fmt::format("{}, {}, one slowed", choice.name(), workersOf(most));
+    slowed.options = choice.options;
+    slowed.exact = choice.exact();
+    slowed.slowed = true;
+    slowed.purpose = Purpose::kAlternative;
+    slowed.remark = "the last worker stands still for half of the time, on purpose";
+    variants.push_back(slowed);
   }
   if (options.alternatives && !script) {
     addAlternatives(options, machine, single, most, variants);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 
@@ -104,6 +105,24 @@ Json runOf(const RunResult& run) {
   return json;
 }
 
+// Samples of the training set, which a data set's name is followed by: "…: 6000 samples of …".
+double samplesOfEpoch(const std::string& data) {
+  const auto at = data.find(" samples");
+  if (at == std::string::npos) return 0;
+  const auto begin = data.find_last_not_of("0123456789", at - 1);
+  return std::strtod(data.c_str() + begin + 1, nullptr);
+}
+
+// Extrapolated from the median step.
+Json secondsPerEpoch(const Summary& summary, const Study& study) {
+  const double samples = samplesOfEpoch(study.data);
+  const double batch = static_cast<double>(summary.variant.batch);
+  // An update of ps-async has a worker's share of the batch.
+  const double share = summary.variant.inStep() ? 1 : 1.0 / summary.variant.workers;
+  if (samples <= 0 || batch <= 0 || !summary.secondsPerStep.known()) return nullptr;
+  return summary.secondsPerStep.median * samples / (batch * share);
+}
+
 Json variantOf(const Summary& summary, const Study& study) {
   const Variant& variant = summary.variant;
   Json json = {{"id", variant.id},
@@ -125,6 +144,7 @@ Json variantOf(const Summary& summary, const Study& study) {
                {"failures", summary.failures},
                {"samples_per_s", toJson(summary.samplesPerSecond)},
                {"seconds_per_step", toJson(summary.secondsPerStep)},
+               {"seconds_per_epoch", secondsPerEpoch(summary, study)},
                {"final_loss", toJson(summary.finalLoss)},
                {"final_accuracy", toJson(summary.finalAccuracy)},
                {"seconds_to_loss", toJson(summary.secondsToLoss)},

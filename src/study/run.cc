@@ -86,6 +86,7 @@ class Watched {
       if (i >= samplers_.size()) samplers_.emplace_back(all[i].pid, job_.rootRole);
       samplers_[i].sample(now, thorough);
     }
+    if (job_.slowed >= 0) slow();
     if (result_.trainingFrom == 0 && std::filesystem::exists(job_.directory + "/steps.jsonl")) {
       result_.trainingFrom = now;
     }
@@ -118,6 +119,13 @@ class Watched {
   }
 
  private:
+  // Stops a worker in every other tenth of a second. It goes on in the end, whatever happens: nothing
+  // ends a process that is stopped but SIGKILL, which the guardian sends if it must.
+  void slow() {
+    const pid_t pid = samplers_.empty() ? 0 : samplers_.front().processOf("worker", job_.slowed);
+    if (pid > 0) kill(pid, samples_ % 2 == 0 ? SIGSTOP : SIGCONT);
+  }
+
   void take(std::vector<Counters> counters) {
     RunResult::Count count{.seconds = inSecondsSince(began_)};
     for (const Counters& each : counters) {
@@ -172,6 +180,7 @@ void gather(const RunJob& job, RunResult& result) {
     auto curve = readCurve(folder + "/steps.jsonl", folder + "/training/log.txt", job.inStep);
     if (!curve.ok() && job.brief) return;
     if (!curve.ok()) return fail(result, std::string(curve.status().message()));
+    if (job.warmUp > 0) curve->warmUp = job.warmUp;
     result.curves.push_back(*std::move(curve));
   }
 }

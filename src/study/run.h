@@ -63,6 +63,8 @@ struct RunJob {
   int copies = 1;
   bool script = false;
   bool inStep = true;
+  std::int64_t warmUp = 0;  // 0: a tenth of the steps.
+  int slowed = -1;          // This worker is stopped for half of the time.
   bool brief = false;  // Its end counts, and not what it has written.
   std::chrono::seconds limit{3600};
 };

@@ -172,6 +172,13 @@ bool Sampler::read(pid_t pid, Known& known, bool thorough) const {
   return true;
 }
 
+pid_t Sampler::processOf(const std::string& role, int rank) const {
+  for (const auto& [pid, known] : known_) {
+    if (known.role == role && known.rank == rank) return pid;
+  }
+  return 0;
+}
+
 void Sampler::sample(double seconds, bool thorough) {
   const double before = ownSeconds();
   if (thorough || known_.size() < 2) find();

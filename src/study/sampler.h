@@ -46,6 +46,9 @@ class Sampler {
   // stay as they were otherwise.
   void sample(double seconds, bool thorough);
 
+  // A process with that role and rank; 0 if there is none.
+  pid_t processOf(const std::string& role, int rank) const;
+
   const std::vector<UseSample>& uses() const { return uses_; }
   const std::vector<HostSample>& host() const { return host_; }
   // Of this process, for all samples so far.

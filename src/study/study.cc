@@ -183,6 +183,8 @@ class Conductor {
     job.copies = variant.copies;
     job.script = options.program.kind == Program::Kind::kScript;
     job.inStep = variant.inStep();
+    job.warmUp = variant.warmUp;
+    if (variant.slowed) job.slowed = variant.workers - 1;
     job.limit = limit;
     COLLA_TRY_ASSIGN(RunResult result, runner_.run(job, tick));
     result.variant = variant.id;

@@ -50,6 +50,8 @@ struct Variant {
   std::int64_t steps = 0;  // Updates. Those of ps-async have the samples of one worker.
   std::int64_t evalEvery = 0;
   std::int64_t saveEvery = 0;  // Steps between checkpoints; 0: at the end alone.
+  std::int64_t warmUp = 0;     // Steps that are not measured; 0: a tenth of them.
+  bool slowed = false;         // Its last worker is stopped for half of the time, on purpose.
   int copies = 1;          // Trainings that run side by side and know nothing of each other.
   bool exact = false;      // The strategy promises the bits of one worker.
   std::string remark = {};  // What a reader has to know.
@@ -98,7 +100,7 @@ NLOHMANN_JSON_SERIALIZE_ENUM(Purpose, {{Purpose::kBaseline, "baseline"},
                                        {Purpose::kAlternative, "alternative"}})
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, kind, words, flags)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Variant, id, label, purpose, strategy, model, options, workers, servers,
-                                   slices, threads, batch, steps, evalEvery, saveEvery, copies, exact, remark)
+                                   slices, threads, batch, steps, evalEvery, saveEvery, warmUp, slowed, copies, exact, remark)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunSettings, data, seed, shuffle)
 
 }  // namespace colla::study

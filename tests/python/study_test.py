@@ -264,3 +264,45 @@ def test_a_script_is_measured_by_its_counters(tmp_path):
         assert variant["samples_per_s"]["median"] > 100
     assert variant["command"] == (
         f"colla run -np 2 --threads 1 --strategy allreduce -- python3 {pathlib.Path(script)}")
+
+
+def test_runs_plot_and_report_of_what_is_there(done, tmp_path):
+    out, _ = done
+
+    def colla(*words):
+        return subprocess.run([COLLA, *map(str, words)], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+
+    trained = colla("train", "softmax", "--data", DATA, "--steps", 12, "--np", 2, "--checkpoint-dir", "runs/a", "--quiet")
+    assert trained.returncode == 0, trained.stderr
+    listed = colla("runs", "runs")
+    assert listed.returncode == 0, listed.stderr
+    row = listed.stdout.splitlines()[1].split()
+    assert row[:5] == ["runs/a", "softmax", "allreduce", "2", "12"]
+    assert row[5] == f"{float((tmp_path / 'runs/a/log.txt').read_text().splitlines()[-1].split()[3]):.4f}"
+
+    assert colla("plot", "runs/a", "--out", "a.png").returncode == 0
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert colla("plot", "runs/a", "--out", "a.svg", "--against", "time").returncode == 0
+    assert "training loss" in (tmp_path / "a.svg").read_text()
+
+    assert colla("report", out, out, "--out", "both.html").returncode == 0
+    headline = json.loads((out / "report.json").read_text())["advice"]["headline"]
+    assert html.unescape((tmp_path / "both.html").read_text()).count(headline) == 4
+
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "log.txt").write_text("step\tstart\tend\tloss\taccuracy\n1\tx\n2\t0\t1\t2\t0\n")
+    (tmp_path / "broken" / "report.json").write_text("{}")
+    for words, said in [
+        (["runs", "nowhere"], "there is no directory nowhere"),
+        (["runs", "/proc/sys/abi"], "holds no run"),
+        (["plot", "runs"], "runs holds no run"),
+        (["plot", "broken"], "line 2 is not five numbers"),
+        (["plot", "runs/a", "--out", "a.gif"], "--out is a.gif"),
+        (["report", "runs"], "runs holds no finished study"),
+        (["report", "broken"], "report.json is broken"),
+    ]:
+        refused = colla(*words)
+        assert refused.returncode == 2, words
+        assert said in refused.stderr and len(refused.stderr.splitlines()) == 1, refused.stderr
+    broken = colla("runs", "broken")
+    assert broken.returncode == 1 and "line 2 of log.txt is broken" in broken.stderr

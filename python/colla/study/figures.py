@@ -343,6 +343,9 @@ def alternatives(study: Study) -> Figure | None:
     drawn, axes = style.figure(height=_height(len(variants)))
     _bars(axes, variants, "samples_per_s")
     axes.set_xlabel("samples per second")
+    if all(variant["id"].endswith("-slowed") for variant in study.alternatives):
+        return Figure("alternatives", "With a slow worker", style.as_svg(drawn, "alternatives"),
+                      "One worker stands still for half of the time, on purpose; one worker alone to compare with.")
     return Figure("alternatives", "Instead of more workers", style.as_svg(drawn, "alternatives"),
                   "Trainings that need no distribution. Side by side counts the samples of all of them.")
 

@@ -4,7 +4,7 @@ import html
 import pathlib
 from typing import Any
 
-from colla.study import figures, tables
+from colla.study import figures, merged, tables
 from colla.study.data import Study
 from colla.study.problem import Problem
 
@@ -77,7 +77,7 @@ def _listed(items: list[str], kind: str) -> str:
     return f'<ul class="{kind}">' + "".join(f"<li>{text(item)}</li>" for item in items) + "</ul>"
 
 
-def _figure(figure: figures.Figure) -> str:
+def figure_of(figure: figures.Figure) -> str:
     wide = ' class="wide"' if figure.wide else ""
     svg = figure.svg.replace("<svg ", f'<svg role="img" aria-label="{text(figure.title)}. {text(figure.caption)}" ', 1)
     return (f'<figure id="figure-{figure.name}"{wide}><h3>{text(figure.title)}</h3><div class="scroll">{svg}</div>'
@@ -138,7 +138,7 @@ def _body(study: Study) -> str:
     drawn = {made.name: made for make in figures.ALL if (made := make(study)) is not None}
 
     def some(*names: str) -> str:
-        shown = "".join(_figure(drawn[name]) for name in names if name in drawn)
+        shown = "".join(figure_of(drawn[name]) for name in names if name in drawn)
         return f'<div class="figures">{shown}</div>' if shown else ""
 
     parts = [_head(study), _answer(study), "<h2>Strategies</h2>", tables.strategies(study),
@@ -157,15 +157,11 @@ def _body(study: Study) -> str:
 def write(directories: list[str], out: str | None) -> None:
     studies = [Study(directory) for directory in directories]
     title = ", ".join(dict.fromkeys(study["program"] for study in studies))
-    bodies = [_body(study) for study in studies]
-    if len(studies) > 1:
-        from colla.study import merged
-
-        bodies = [merged.body(studies)]
+    body = _body(studies[0]) if len(studies) == 1 else merged.body(studies)
     page = ('<!doctype html><html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>Colla study: {text(title)}</title><style>{_CSS}</style></head><body><main>"
-            + "".join(bodies) + "</main></body></html>\n")
+            + body + "</main></body></html>\n")
     if len(page.encode()) > _LARGEST:
         raise Problem(f"the report has {len(page.encode()) / 1e6:.1f} MB, more than {_LARGEST / 1e6:.0f} MB", code=1)
     target = pathlib.Path(out) if out else pathlib.Path(directories[0]) / "report.html"

@@ -32,7 +32,7 @@ def _spread(spread: dict | None, digits: int = 3) -> str:
     return shown
 
 
-def _table(head: list[str], rows: list[tuple[str, list[str]]], identity: str, text_columns: tuple[int, ...] = ()) -> str:
+def table(head: list[str], rows: list[tuple[str, list[str]]], identity: str, text_columns: tuple[int, ...] = ()) -> str:
     def cell(tag: str, index: int, value: str) -> str:
         kind = ' class="text"' if index in text_columns else ""
         return f"<{tag}{kind}>{value}</{tag}>"
@@ -57,7 +57,7 @@ def strategies(study: Study) -> str:
         chosen = "chosen" if variant["id"] == study.advice["decision"] else ""
         if variant["runs_done"] == 0:
             why = variant["failures"][0] if variant["failures"] else "not run"
-            rows.append((chosen, [_label(variant), *["–"] * 7, _text(why)]))
+            rows.append((chosen, [_label(variant), *["–"] * 8, _text(why)]))
             continue
         remarks = [variant["remark"]] if variant["remark"] else []
         if variant["oversubscribed"]:
@@ -68,12 +68,12 @@ def strategies(study: Study) -> str:
         accuracy = variant["final_accuracy"]
         rows.append((chosen, [
             _label(variant), str(variant["runs_done"]), _spread(variant["samples_per_s"]),
-            f"{variant['speedup']:.2f}" if variant["speedup"] else "–", loss, _spread(variant["core_seconds_to_loss"]),
+            f"{variant['speedup']:.2f}" if variant["speedup"] else "–", number(variant["seconds_per_epoch"]), loss, _spread(variant["core_seconds_to_loss"]),
             f"{accuracy['median'] * 100:.1f} %" if accuracy else _spread(variant["final_loss"]),
             _spread(variant["cores"], 2), _text("; ".join(remarks))]))
     result = "accuracy" if any(variant["final_accuracy"] for variant in study.measured) else "final loss"
-    return _table(["", "runs", f"{study['unit']}/s", "speed-up", "s to loss", "core-s to loss", result, "cores", ""], rows,
-                  "strategies", (0, 8))
+    return table(["", "runs", f"{study['unit']}/s", "speed-up", "s per epoch", "s to loss", "core-s to loss", result, "cores", ""],
+                 rows, "strategies", (0, 9))
 
 
 def equality(study: Study) -> str:
@@ -121,7 +121,7 @@ def use(study: Study) -> str:
     if not rows:
         return ""
     return ("<details><summary>All figures by role</summary>"
-            + _table(["", "", "cores, user", "cores, kernel", "memory", "shared memory per s", "network per s",
+            + table(["", "", "cores, user", "cores, kernel", "memory", "shared memory per s", "network per s",
                       "context switches per s", "page faults per s"], rows, "use", (0, 1)) + "</details>")
 
 
@@ -135,13 +135,17 @@ def alternatives(study: Study) -> str:
                           _text(variant["remark"])]))
     result = "accuracy" if any(variant["final_accuracy"] for variant in study.alternatives) else "final loss"
     apart = next((variant for variant in study.alternatives if variant["copies"] > 1), None)
+    slowed = [variant for variant in study.alternatives if variant["id"].endswith("-slowed")]
+    if slowed and len(slowed) == len(study.alternatives):
+        words = "<p>What a slow worker costs, and what backup workers buy: one worker stands still for half of the time.</p>"
+        return words + table(["", "samples/s", "speed-up", result, ""], rows, "alternatives", (0, 4))
     words = "<p>Before distributing a training, look at what one worker gives.</p>"
     if apart and apart["speedup"]:
         best = study.find(study.advice["best"]) if study.advice["best"] else None
         more = (f", where {best['label']} trains one at {best['speedup']:.1f} times the speed" if best else "")
         words += (f"<p>If you have several experiments to make, {apart['copies']} of them side by side compute "
                   f"{apart['speedup']:.1f} times as many samples per second as one alone{_text(more)}.</p>")
-    return words + _table(["", "samples/s", "speed-up", result, ""], rows, "alternatives", (0, 4))
+    return words + table(["", "samples/s", "speed-up", result, ""], rows, "alternatives", (0, 4))
 
 
 def traits(study: Study) -> str:
@@ -165,4 +169,4 @@ def traits(study: Study) -> str:
             promise += f"; here equal to {same} of {len(row) - 1} others"
         rows.append(("", [_label(variant), _text(ease), _text(scope),
                           f"{variant['speedup']:.2f} times one worker" if variant["speedup"] else "–", _text(promise)]))
-    return _table(["strategy", "ease", "scope", "speed here", "consistency"], rows, "traits", (0, 1, 2, 3, 4))
+    return table(["strategy", "ease", "scope", "speed here", "consistency"], rows, "traits", (0, 1, 2, 3, 4))
