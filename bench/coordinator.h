@@ -25,10 +25,10 @@
 
 namespace colla::bench {
 
+using launch::exitCode;
 using launch::Processes;
 using launch::ProcessSpec;
 using launch::Watch;
-using launch::exitCode;
 
 // How to start a system: processes whose agents say hello from `np` ranks.
 struct SystemSpec {

@@ -29,10 +29,14 @@ std::string orDash(const std::string& text) { return text.empty() ? "-" : text; 
 
 int runsCommand(const Arguments& arguments) {
   CLI::App app(
-      "Lists the training directories in a directory and below it: model, strategy, workers, steps, the "
-      "last\nloss and accuracy of training, and when the newest checkpoint was saved:\ncolla runs [DIR]",
+      "Lists the training directories in a directory and below it: model, strategy, workers, "
+      "steps, the "
+      "last\nloss and accuracy of training, and when the newest checkpoint was saved:\ncolla runs "
+      "[DIR]",
       "colla runs");
-  app.footer("Exit code: 0, 2 where there is no run, 1 if one of them is broken.\n\nExample:\n  colla runs runs\n");
+  app.footer(
+      "Exit code: 0, 2 where there is no run, 1 if one of them is broken.\n\nExample:\n  colla "
+      "runs runs\n");
   std::string directory = ".";
   app.add_option("DIR", directory, "where to look (the current directory)");
   if (const auto exitCode = parse(app, arguments)) return *exitCode;
@@ -73,7 +77,8 @@ int plotCommand(const Arguments& arguments) {
   app.add_option("--against", against, "step or time (step)")->option_text("NAME");
   if (const auto exitCode = parse(app, arguments)) return *exitCode;
   if (against != "step" && against != "time") {
-    return usageError(app.get_name(), fmt::format("--against is \"{}\", but takes step or time", against));
+    return usageError(app.get_name(),
+                      fmt::format("--against is \"{}\", but takes step or time", against));
   }
   std::vector<std::string> words = {"plot", "--out=" + out, "--against=" + against, "--"};
   words.insert(words.end(), runs.begin(), runs.end());
@@ -82,7 +87,8 @@ int plotCommand(const Arguments& arguments) {
 
 int reportCommand(const Arguments& arguments) {
   CLI::App app(
-      "Draws the page of a study again, or one page for several studies of other machines or other days:\n"
+      "Draws the page of a study again, or one page for several studies of other machines or other "
+      "days:\n"
       "colla report DIR… [flags]",
       "colla report");
   app.footer(
@@ -95,7 +101,8 @@ int reportCommand(const Arguments& arguments) {
       ->option_text("FILE");
   if (const auto exitCode = parse(app, arguments)) return *exitCode;
   if (out.empty() && directories.size() > 1) {
-    return usageError(app.get_name(), "--out FILE is missing: one page for several studies needs a name");
+    return usageError(app.get_name(),
+                      "--out FILE is missing: one page for several studies needs a name");
   }
   std::vector<std::string> words = {"report"};
   if (!out.empty()) words.push_back("--out=" + out);

@@ -58,7 +58,8 @@ struct StudyFlags {
     app.add_option("--strategies", strategies,
                    "all, or some with commas between; with options as in ps-ssp:staleness=3 (all)")
         ->option_text("NAMES");
-    app.add_option("--workers", workers, "numbers of workers, with commas between (1 and powers of 2)")
+    app.add_option("--workers", workers,
+                   "numbers of workers, with commas between (1 and powers of 2)")
         ->option_text("N,N");
     app.add_option("--ps", servers, "servers of strategies that have some (1)");
     app.add_option("--batch", batch, "samples per step over all workers");
@@ -73,7 +74,8 @@ struct StudyFlags {
     app.add_flag("--no-alternatives", noAlternatives,
                  "measure strategies alone, and not what one can do instead");
     app.add_flag("--keep-checkpoints", keepCheckpoints, "of the first runs, which are compared");
-    app.add_option("--out", out, "directory for the report (colla-study-MODEL)")->option_text("DIR");
+    app.add_option("--out", out, "directory for the report (colla-study-MODEL)")
+        ->option_text("DIR");
     app.add_flag("--resume", resume, "go on with the study in --out");
   }
 };
@@ -89,7 +91,8 @@ Arguments takeModelFlags(const CLI::App& app, Arguments& arguments) {
     const std::string& word = arguments[i];
     const std::string name = normalized(word.substr(0, word.find('=')));
     const bool known = !name.starts_with("--") || name == "--help" ||
-                       std::ranges::find(names, name) != names.end() || !didYouMean(name, names).empty();
+                       std::ranges::find(names, name) != names.end() ||
+                       !didYouMean(name, names).empty();
     if (known) {
       own.push_back(word);
       continue;
@@ -127,8 +130,8 @@ std::optional<int> change(const StudyFlags& flags, study::Options& options) {
       const bool number = !word.empty() && word.size() < 4 &&
                           std::ranges::all_of(word, [](char c) { return c >= '0' && c <= '9'; });
       if (!number || std::stoi(word) < 1) {
-        return refuse(fmt::format("--workers is \"{}\", but takes numbers with commas between: 1,2,4",
-                                  flags.workers));
+        return refuse(fmt::format(
+            "--workers is \"{}\", but takes numbers with commas between: 1,2,4", flags.workers));
       }
       options.workers.push_back(std::stoi(word));
     }
@@ -139,7 +142,8 @@ std::optional<int> change(const StudyFlags& flags, study::Options& options) {
       options.workers.push_back(workers);
     }
   }
-  if (flags.batch && flags.batchPerWorker) return refuse("give --batch or --batch-per-worker, not both");
+  if (flags.batch && flags.batchPerWorker)
+    return refuse("give --batch or --batch-per-worker, not both");
   if (flags.batch) {
     options.batch = *flags.batch;
     options.batchPerWorker = false;
@@ -150,7 +154,8 @@ std::optional<int> change(const StudyFlags& flags, study::Options& options) {
   }
   if (flags.steps) options.steps = *flags.steps;
   // Where a study saves in between, it does so in the middle.
-  if (flags.steps && options.saveEvery > 0) options.saveEvery = std::max<std::int64_t>(1, *flags.steps / 2);
+  if (flags.steps && options.saveEvery > 0)
+    options.saveEvery = std::max<std::int64_t>(1, *flags.steps / 2);
   if (flags.evalEvery) options.evalEvery = *flags.evalEvery;
   if (flags.repeat) options.repeat = *flags.repeat;
   if (flags.budget) options.budget = *flags.budget;
@@ -159,8 +164,9 @@ std::optional<int> change(const StudyFlags& flags, study::Options& options) {
   if (flags.noShuffle) options.settings.shuffle = false;
   if (flags.noAlternatives) options.alternatives = false;
   const auto atLeast = [&](std::string_view flag, std::int64_t value, std::int64_t least) {
-    return value >= least ? std::optional<int>()
-                          : refuse(fmt::format("--{} is {}, but takes {} or more", flag, value, least));
+    return value >= least
+               ? std::optional<int>()
+               : refuse(fmt::format("--{} is {}, but takes {} or more", flag, value, least));
   };
   if (const auto code = atLeast("steps", options.steps, 10)) return code;
   if (const auto code = atLeast("repeat", options.repeat, 1)) return code;
@@ -196,19 +202,21 @@ std::string studiesForHelp() {
 
 int studyCommand(const Arguments& arguments) {
   CLI::App app(
-      "Trains a model with every strategy, some runs of each in turns, measures time, accuracy and what "
+      "Trains a model with every strategy, some runs of each in turns, measures time, accuracy and "
+      "what "
       "the\nmachine does, and says which strategy to take, or that one worker is enough:\n"
       "colla study MODEL [flags]\ncolla study [flags] -- PROGRAM [arguments]",
       kStudy);
-  app.footer(studiesForHelp() +
-             "\nFlags that are none of these go to the model: --hidden 50. PROGRAM is one with a Trainer, "
-             "or a\nPython script that uses Colla. DIR gets report.html, report.json and CSV files. "
-             "Exit code: 0, 2 for a\nwrong command line, 1 for other failures, 130 after Ctrl-C, "
-             "which keeps what there is.\n\nExamples:\n"
-             "  colla study mlp --workers 1,2 --steps 100 --out study\n"
-             "  colla study resnet50v2 --data cifar10:FOLDER --strategies allreduce,ps-sync --budget 30\n"
-             "  colla study --out study --resume\n"
-             "  colla study --workers 1,2 -- ./my_program --hidden 50\n");
+  app.footer(
+      studiesForHelp() +
+      "\nFlags that are none of these go to the model: --hidden 50. PROGRAM is one with a Trainer, "
+      "or a\nPython script that uses Colla. DIR gets report.html, report.json and CSV files. "
+      "Exit code: 0, 2 for a\nwrong command line, 1 for other failures, 130 after Ctrl-C, "
+      "which keeps what there is.\n\nExamples:\n"
+      "  colla study mlp --workers 1,2 --steps 100 --out study\n"
+      "  colla study resnet50v2 --data cifar10:FOLDER --strategies allreduce,ps-sync --budget 30\n"
+      "  colla study --out study --resume\n"
+      "  colla study --workers 1,2 -- ./my_program --hidden 50\n");
   StudyFlags flags;
   flags.addTo(app);
   const auto dashes = std::ranges::find(arguments, "--");
@@ -226,8 +234,8 @@ int studyCommand(const Arguments& arguments) {
     return usageError(kStudy, "the program is missing after --");
   }
   if (!flags.target.empty() && !program.empty()) {
-    return usageError(kStudy, fmt::format("give a model or a program, not both: {} and {}", flags.target,
-                                          program.front()));
+    return usageError(kStudy, fmt::format("give a model or a program, not both: {} and {}",
+                                          flags.target, program.front()));
   }
   if (flags.resume) {
     if (flags.out.empty() && flags.target.empty()) {
@@ -252,7 +260,8 @@ int studyCommand(const Arguments& arguments) {
     if (!found.ok()) return usageError(kStudy, found.status().message());
   }
   if (asks && request.options.program.kind != study::Program::Kind::kModel && !extras.empty()) {
-    return usageError(kStudy, fmt::format("there is no flag {} (see colla study --help)", extras.front()));
+    return usageError(kStudy,
+                      fmt::format("there is no flag {} (see colla study --help)", extras.front()));
   }
   request.options.program.flags = extras;
   request.named = !flags.strategies.empty() && flags.strategies != "all";

@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 // What a transfer has to say of itself when it ends.
 enum class Outcome {
   kDone,
-  kBroken,  // Another attempt may go on.
-  kUseless, // This address has nothing for us.
+  kBroken,   // Another attempt may go on.
+  kUseless,  // This address has nothing for us.
 };
 
 struct Transfer {
@@ -79,16 +79,20 @@ Attempt attempt(const std::string& address, const std::string& part, const Wante
   Transfer transfer;
   transfer.options = &options;
   transfer.limit = wanted.bytes;
-  transfer.begin = fs::exists(part, error) ? static_cast<std::int64_t>(fs::file_size(part, error)) : 0;
-  // More than there should be is of a different file; all of it means that nothing is left to fetch.
+  transfer.begin =
+      fs::exists(part, error) ? static_cast<std::int64_t>(fs::file_size(part, error)) : 0;
+  // More than there should be is of a different file; all of it means that nothing is left to
+  // fetch.
   if (wanted.bytes > 0 && transfer.begin > wanted.bytes) {
     fs::remove(part, error);
     transfer.begin = 0;
   }
   if (wanted.bytes > 0 && transfer.begin == wanted.bytes) return {Outcome::kDone, ""};
   transfer.have = transfer.begin;
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(part.c_str(), "ab"), std::fclose);
-  if (file == nullptr) return {Outcome::kUseless, fmt::format("{}: {}", part, std::strerror(errno))};
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(part.c_str(), "ab"),
+                                                             std::fclose);
+  if (file == nullptr)
+    return {Outcome::kUseless, fmt::format("{}: {}", part, std::strerror(errno))};
   const std::unique_ptr<CURL, void (*)(CURL*)> curl(curl_easy_init(), curl_easy_cleanup);
   if (curl == nullptr) return {Outcome::kUseless, "libcurl does not start"};
   transfer.file = file.get();
@@ -103,9 +107,11 @@ Attempt attempt(const std::string& address, const std::string& part, const Wante
   curl_easy_setopt(curl.get(), CURLOPT_MAXREDIRS, 5L);
   curl_easy_setopt(curl.get(), CURLOPT_FAILONERROR, 1L);
   curl_easy_setopt(curl.get(), CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(curl.get(), CURLOPT_CONNECTTIMEOUT, static_cast<long>(options.connectLimit.count()));
+  curl_easy_setopt(curl.get(), CURLOPT_CONNECTTIMEOUT,
+                   static_cast<long>(options.connectLimit.count()));
   curl_easy_setopt(curl.get(), CURLOPT_LOW_SPEED_LIMIT, 1L);
-  curl_easy_setopt(curl.get(), CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.stallLimit.count()));
+  curl_easy_setopt(curl.get(), CURLOPT_LOW_SPEED_TIME,
+                   static_cast<long>(options.stallLimit.count()));
   curl_easy_setopt(curl.get(), CURLOPT_ERRORBUFFER, message.data());
   curl_easy_setopt(curl.get(), CURLOPT_WRITEFUNCTION, &take);
   curl_easy_setopt(curl.get(), CURLOPT_WRITEDATA, &transfer);
@@ -119,7 +125,8 @@ Attempt attempt(const std::string& address, const std::string& part, const Wante
   }
   if (transfer.tooLong) {
     fs::remove(part, error);
-    return {Outcome::kUseless, fmt::format("it sends more than the {} bytes that the file has", wanted.bytes)};
+    return {Outcome::kUseless,
+            fmt::format("it sends more than the {} bytes that the file has", wanted.bytes)};
   }
   const std::string said = message[0] != '\0' ? message.data() : curl_easy_strerror(code);
   if (code == CURLE_OK) {
@@ -133,7 +140,8 @@ Attempt attempt(const std::string& address, const std::string& part, const Wante
   curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
   // The server is sure that this file, or the rest of it, is not there.
   if (status == 416) fs::remove(part, error);
-  const bool final = status >= 400 && status < 500 && status != 408 && status != 416 && status != 429;
+  const bool final =
+      status >= 400 && status < 500 && status != 408 && status != 416 && status != 429;
   const bool useless = final || code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
                        code == CURLE_COULDNT_RESOLVE_HOST;
   return {useless ? Outcome::kUseless : Outcome::kBroken, said};
@@ -149,8 +157,10 @@ Attempt copyFrom(const std::string& place, const std::string& part) {
 
 std::string md5Of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
-  if (!file || context == nullptr || EVP_DigestInit_ex(context.get(), EVP_md5(), nullptr) != 1) return "";
+  const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(),
+                                                                   EVP_MD_CTX_free);
+  if (!file || context == nullptr || EVP_DigestInit_ex(context.get(), EVP_md5(), nullptr) != 1)
+    return "";
   std::array<char, 1 << 16> buffer;
   while (file.read(buffer.data(), buffer.size()) || file.gcount() > 0) {
     EVP_DigestUpdate(context.get(), buffer.data(), static_cast<std::size_t>(file.gcount()));
@@ -200,9 +210,9 @@ Status download(const Wanted& wanted, const std::vector<std::string>& addresses,
     }
     complaints.push_back(fmt::format("{}: {}", address, last.said));
   }
-  return {StatusCode::kIo, fmt::format("{} could not be fetched: {}",
-                                       fs::path(wanted.path).filename().string(),
-                                       fmt::join(complaints, "; "))};
+  return {StatusCode::kIo,
+          fmt::format("{} could not be fetched: {}", fs::path(wanted.path).filename().string(),
+                      fmt::join(complaints, "; "))};
 }
 
 }  // namespace colla::fetch

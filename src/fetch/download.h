@@ -1,5 +1,5 @@
-// Brings one file here: from mirrors in turn, going on with what a broken download has left, and under
-// its name only once its checksum is right.
+// Brings one file here: from mirrors in turn, going on with what a broken download has left, and
+// under its name only once its checksum is right.
 #pragma once
 
 #include <chrono>

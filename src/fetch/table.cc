@@ -5,8 +5,8 @@
 namespace colla::fetch {
 namespace {
 
-// MD5 sums are the publishers' own, or those that torchvision checks. None of the addresses could be
-// tried where this table was written.
+// MD5 sums are the publishers' own, or those that torchvision checks. None of the addresses could
+// be tried where this table was written.
 const std::vector<PublishedSet>& all() {
   static const std::vector<PublishedSet> sets = {
       {"mnist",
@@ -50,7 +50,8 @@ const std::vector<PublishedSet>& all() {
        {},
        {},
        false,
-       "the authors of DeepFam publish the sequences with their program (github.com/bhi-kimlab/DeepFam), "
+       "the authors of DeepFam publish the sequences with their program "
+       "(github.com/bhi-kimlab/DeepFam), "
        "without a checksum: fetch them there, and train with --data proteins:FOLDER"},
       {"coco",
        "photographs with five captions each",
@@ -58,7 +59,8 @@ const std::vector<PublishedSet>& all() {
        {},
        {},
        false,
-       "fetch the images and captions of 2014 or 2017 from cocodataset.org (19 GB), then: colla data "
+       "fetch the images and captions of 2014 or 2017 from cocodataset.org (19 GB), then: colla "
+       "data "
        "captions --images FOLDER --annotations FILE --out captions"},
   };
   return sets;

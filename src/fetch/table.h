@@ -1,5 +1,5 @@
-// The public data sets that `colla data get` brings: where their files lie, how long they are, and their
-// published checksums.
+// The public data sets that `colla data get` brings: where their files lie, how long they are, and
+// their published checksums.
 #pragma once
 
 #include <cstdint>

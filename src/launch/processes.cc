@@ -47,8 +47,7 @@ Result<Command> commandOf(const ProcessSpec& spec, int input, int output) {
     return command;
   }
   const char* const path = std::getenv("PATH");
-  COLLA_TRY_ASSIGN(command.program,
-                   findProgram(spec.program.front(), path == nullptr ? "" : path));
+  COLLA_TRY_ASSIGN(command.program, findProgram(spec.program.front(), path == nullptr ? "" : path));
   command.arguments = spec.program;
   command.environment = environmentWith(spec.environment);
   return command;

@@ -9,7 +9,8 @@ namespace colla::python {
 
 void bindSteps(pybind11::module_& module) {
   module.def("count_step", [] {
-    // Made with the first step: a series appears when its process first counts something of the kind.
+    // Made with the first step: a series appears when its process first counts something of the
+    // kind.
     static metrics::Counter steps(metrics::family("colla_steps_total"));
     steps.add();
   });

@@ -76,34 +76,39 @@ void warn(const Figures& figures, int cores, Advice& advice) {
     runs = std::max(runs, summary.done);
     if (summary.oversubscribed) crowded.push_back(summary.variant.label);
     if (!summary.failures.empty()) {
-      advice.warnings.push_back(fmt::format("{} of {} runs of {} failed: {}", summary.failures.size(),
-                                            summary.failures.size() + static_cast<std::size_t>(summary.done),
-                                            summary.variant.label, summary.failures.front()));
+      advice.warnings.push_back(
+          fmt::format("{} of {} runs of {} failed: {}", summary.failures.size(),
+                      summary.failures.size() + static_cast<std::size_t>(summary.done),
+                      summary.variant.label, summary.failures.front()));
     }
     if (summary.missedLoss && summary.variant.purpose == Purpose::kStrategy) {
       missed.push_back(summary.variant.label);
     }
   }
   if (!missed.empty()) {
-    advice.warnings.push_back(fmt::format(
-        "{} did not come down to the loss that the exact strategies reach, and cannot be recommended.",
-        fmt::join(missed, "; ")));
+    advice.warnings.push_back(
+        fmt::format("{} did not come down to the loss that the exact strategies reach, and cannot "
+                    "be recommended.",
+                    fmt::join(missed, "; ")));
   }
   if (!crowded.empty()) {
     advice.warnings.push_back(fmt::format(
-        "This machine has {} core{} and is oversubscribed by {}: their processes share cores. What they "
+        "This machine has {} core{} and is oversubscribed by {}: their processes share cores. What "
+        "they "
         "would reach on more cores, or on several hosts, can't be concluded from this study.",
         cores, cores == 1 ? "" : "s", fmt::join(crowded, "; ")));
   }
   if (figures.otherCores > 0.25) {
-    advice.warnings.push_back(fmt::format(
-        "Other programs kept {:.1f} cores of this machine busy while the trainings ran: times are too "
-        "long, and differences may come from them.",
-        figures.otherCores));
+    advice.warnings.push_back(
+        fmt::format("Other programs kept {:.1f} cores of this machine busy while the trainings "
+                    "ran: times are too "
+                    "long, and differences may come from them.",
+                    figures.otherCores));
   }
   if (runs == 1) {
     advice.warnings.push_back(
-        "Every variant ran once, so the spread between runs is unknown: differences of up to 10 % count "
+        "Every variant ran once, so the spread between runs is unknown: differences of up to 10 % "
+        "count "
         "as ties.");
   }
 }
@@ -167,28 +172,34 @@ Advice adviseFrom(const Figures& figures, int cores) {
     advice.headline = fmt::format("Use {}: {} as one worker, {}.", best->variant.label,
                                   speedText(advice.speedup), costText(advice.costRatio));
   } else if (faster) {
-    advice.headline = fmt::format("Use {}: {} would be {}, {}.", base->variant.label, best->variant.label,
-                                  speedText(advice.speedup), costText(advice.costRatio));
+    advice.headline =
+        fmt::format("Use {}: {} would be {}, {}.", base->variant.label, best->variant.label,
+                    speedText(advice.speedup), costText(advice.costRatio));
   } else if (less(measure.of(*base), measure.of(*best))) {
-    advice.headline = fmt::format("Use {}: the fastest with more workers, {}, is slower ({}).",
-                                  base->variant.label, best->variant.label, speedText(advice.speedup));
+    advice.headline =
+        fmt::format("Use {}: the fastest with more workers, {}, is slower ({}).",
+                    base->variant.label, best->variant.label, speedText(advice.speedup));
   } else {
-    advice.headline = fmt::format("Use {}: {} can't be told from it in speed ({}).",
-                                  base->variant.label, best->variant.label, speedText(advice.speedup));
+    advice.headline =
+        fmt::format("Use {}: {} can't be told from it in speed ({}).", base->variant.label,
+                    best->variant.label, speedText(advice.speedup));
   }
   advice.reasons.push_back(
       measure.time
-          ? fmt::format("Variants are compared by the seconds of training until the {} loss is the one "
-                        "that every exact strategy reaches.",
-                        figures.testLoss ? "test" : "training")
-          : "Variants are compared by samples per second, since these runs have no losses to compare.");
+          ? fmt::format(
+                "Variants are compared by the seconds of training until the {} loss is the one "
+                "that every exact strategy reaches.",
+                figures.testLoss ? "test" : "training")
+          : "Variants are compared by samples per second, since these runs have no losses to "
+            "compare.");
   if (!advice.ties.empty()) {
     std::vector<std::string> labels;
     for (const std::string& id : advice.ties) labels.push_back(figures.find(id)->variant.label);
-    advice.reasons.push_back(fmt::format(
-        "{} can't be told from {} by that: the difference lies inside the spread. Throughput, then cost, "
-        "then what is promised decides.",
-        fmt::join(labels, "; "), best->variant.label));
+    advice.reasons.push_back(
+        fmt::format("{} can't be told from {} by that: the difference lies inside the spread. "
+                    "Throughput, then cost, "
+                    "then what is promised decides.",
+                    fmt::join(labels, "; "), best->variant.label));
   }
   return advice;
 }

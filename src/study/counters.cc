@@ -120,7 +120,8 @@ Result<Scrape> Scrape::begin(int port, Deadline deadline) {
   if (!socket.valid() ||
       (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 &&
        errno != EINPROGRESS)) {
-    return {StatusCode::kIo, fmt::format("ask port {} for metrics: {}", port, std::strerror(errno))};
+    return {StatusCode::kIo,
+            fmt::format("ask port {} for metrics: {}", port, std::strerror(errno))};
   }
   return Scrape(std::move(socket), deadline,
                 "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");

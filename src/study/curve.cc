@@ -41,8 +41,8 @@ Result<std::map<std::int64_t, Times>> readLog(const std::string& path) {
   return times;
 }
 
-// The time from the end of the previous point to that of this one counts, unless the training paused
-// in between to evaluate: then the step itself does.
+// The time from the end of the previous point to that of this one counts, unless the training
+// paused in between to evaluate: then the step itself does.
 double timeOf(const std::vector<CurvePoint>& points, std::size_t i) {
   const CurvePoint& point = points[i];
   const bool paused = i == 0 || points[i - 1].evaluated;
@@ -61,9 +61,7 @@ bool measures(const Curve& curve, std::size_t i) {
 
 }  // namespace
 
-bool Curve::hasTest() const {
-  return std::ranges::count_if(points, &CurvePoint::evaluated) >= 2;
-}
+bool Curve::hasTest() const { return std::ranges::count_if(points, &CurvePoint::evaluated) >= 2; }
 
 std::int64_t warmUpOf(std::int64_t steps) {
   return std::min(std::max<std::int64_t>(steps / 10, 5), steps / 2);
@@ -84,7 +82,8 @@ Result<Curve> readCurve(const std::string& json, const std::string& log, bool in
     if (object.value("total", false)) {
       steps = object.value("steps", std::int64_t{0});
       const auto samples = object.value("samples", std::int64_t{0});
-      if (steps > 0) curve.samplesPerStep = static_cast<double>(samples) / static_cast<double>(steps);
+      if (steps > 0)
+        curve.samplesPerStep = static_cast<double>(samples) / static_cast<double>(steps);
       continue;
     }
     CurvePoint point;
@@ -100,9 +99,10 @@ Result<Curve> readCurve(const std::string& json, const std::string& log, bool in
     curve.points.push_back(point);
   }
   if (steps == 0 || curve.points.size() < 2) {
-    return {StatusCode::kInvalidArgument,
-            fmt::format("{} does not have two steps and totals: the training did not come to its end",
-                        json)};
+    return {
+        StatusCode::kInvalidArgument,
+        fmt::format("{} does not have two steps and totals: the training did not come to its end",
+                    json)};
   }
   curve.warmUp = warmUpOf(steps);
   return curve;

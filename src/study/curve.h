@@ -43,11 +43,12 @@ std::int64_t warmUpOf(std::int64_t steps);
 // not whole.
 Result<Curve> readCurve(const std::string& json, const std::string& log, bool inStep);
 
-// Of one step, pauses for evaluations left out: over all steps after warm-up, and the median of them.
+// Of one step, pauses for evaluations left out: over all steps after warm-up, and the median of
+// them.
 double secondsPerStep(const Curve& curve);
 double medianSecondsPerStep(const Curve& curve);
-// Training time until each point, evaluations left out. For a training whose workers are not in step,
-// the mean time of a step times its number.
+// Training time until each point, evaluations left out. For a training whose workers are not in
+// step, the mean time of a step times its number.
 std::vector<double> trainingSeconds(const Curve& curve);
 
 // The loss that counts: on the test set where it was evaluated, else the mean over the last steps.

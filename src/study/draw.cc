@@ -88,10 +88,11 @@ Result<Drawer> Drawer::find() {
       return drawer;
     }
   }
-  return {StatusCode::kUnsupported,
-          fmt::format("{} cannot draw: it needs matplotlib (pip install \"colla[study]\", or name a "
-                      "Python that has it: COLLA_PYTHON=…)",
-                      candidates.back())};
+  return {
+      StatusCode::kUnsupported,
+      fmt::format("{} cannot draw: it needs matplotlib (pip install \"colla[study]\", or name a "
+                  "Python that has it: COLLA_PYTHON=…)",
+                  candidates.back())};
 }
 
 int Drawer::run(const std::vector<std::string>& arguments) const {

@@ -1,5 +1,5 @@
-// The drawing of reports and curves, which is Python's (python/colla/study): finding the Python, and
-// running it.
+// The drawing of reports and curves, which is Python's (python/colla/study): finding the Python,
+// and running it.
 #pragma once
 
 #include <string>

@@ -23,7 +23,8 @@ double differenceOf(const checkpoint::Source& a, const checkpoint::Source& b) {
     // Tensors that only one of them has, or of other shapes.
     if (tensor.outcome != checkpoint::Outcome::kDifferent || tensor.nan) return -1;
     all = std::max(all, tensor.largestAbsolute);
-    if (tensor.part != checkpoint::Part::kOptimizer) weights = std::max(weights, tensor.largestAbsolute);
+    if (tensor.part != checkpoint::Part::kOptimizer)
+      weights = std::max(weights, tensor.largestAbsolute);
   }
   // The optimizer's state has numbers of a different kind: counts of updates, for one. And bits may
   // differ where values do not.

@@ -42,8 +42,9 @@ std::optional<T> readJsonFile(const std::string& path) {
 Status Folder::create() const {
   std::error_code error;
   if (fs::exists(path_ + "/study.json", error)) {
-    return invalid("{} holds another study: choose a different --out, or go on with that one: --resume",
-                   path_);
+    return invalid(
+        "{} holds another study: choose a different --out, or go on with that one: --resume",
+        path_);
   }
   if (fs::exists(path_, error) && !fs::is_directory(path_, error)) {
     return invalid("--out is {}, which is a file and not a directory", path_);

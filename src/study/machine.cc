@@ -12,7 +12,8 @@ namespace colla::study {
 namespace {
 
 // What follows `name` and a separator in the first line that begins with it.
-std::string valueIn(const std::string& path, const std::string& name, const std::string& separator) {
+std::string valueIn(const std::string& path, const std::string& name,
+                    const std::string& separator) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with(name)) continue;

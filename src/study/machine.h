@@ -9,7 +9,7 @@ namespace colla::study {
 struct Machine {
   std::string host;
   std::string processor;
-  int cores = 1;  // That this process may use.
+  int cores = 1;      // That this process may use.
   double memory = 0;  // Bytes.
   std::string kernel;
   std::string system;  // "Debian GNU/Linux 12 (bookworm)".

@@ -37,9 +37,12 @@ std::vector<std::string> deepfamNotes() {
       "Horovod and Parallax, whose weights were equal: TensorFlow's servers added gradients in the "
       "order in which they came, and floating-point addition is not associative.",
       "Here every strategy that waits for all workers adds gradients in one fixed order, along the "
-      "canonical tree. So ps-sync, ps-ssp with staleness 0, allreduce and hybrid have the same bits, "
-      "and so has one process that runs the slices of all workers in turn. ps-async applies gradients "
-      "as they come and differs. One worker with a smaller batch has seen fewer samples and differs "
+      "canonical tree. So ps-sync, ps-ssp with staleness 0, allreduce and hybrid have the same "
+      "bits, "
+      "and so has one process that runs the slices of all workers in turn. ps-async applies "
+      "gradients "
+      "as they come and differs. One worker with a smaller batch has seen fewer samples and "
+      "differs "
       "too."};
 }
 
@@ -58,7 +61,8 @@ Options im2txtOptions() {
 
 std::vector<std::string> im2txtNotes() {
   return {
-      "Published for this experiment, on a laptop's processor and without a unit: TensorFlow 0.157594, "
+      "Published for this experiment, on a laptop's processor and without a unit: TensorFlow "
+      "0.157594, "
       "Horovod 0.150986, Parallax 0.137008. They cannot be compared with the figures of this run."};
 }
 
@@ -94,15 +98,17 @@ Options resnetOptions() {
 
 std::vector<std::string> resnetNotes() {
   return {
-      "Seconds per epoch are extrapolated from the median of 20 steps. Accuracy after so few steps says "
+      "Seconds per epoch are extrapolated from the median of 20 steps. Accuracy after so few steps "
+      "says "
       "nothing of the model."};
 }
 
 const std::array kNamed = {
-    NamedStudy{"deepfam", "one worker beside many on protein families, every pair of checkpoints compared",
+    NamedStudy{"deepfam",
+               "one worker beside many on protein families, every pair of checkpoints compared",
                deepfamOptions, deepfamNotes},
-    NamedStudy{"im2txt", "captions, and what backup workers buy when one worker is slow", im2txtOptions,
-               im2txtNotes},
+    NamedStudy{"im2txt", "captions, and what backup workers buy when one worker is slow",
+               im2txtOptions, im2txtNotes},
     NamedStudy{"resnet", "ResNet-50 V2 with a batch that grows with the workers", resnetOptions,
                resnetNotes},
     NamedStudy{"scaling", "a small network with 1, 3 and 5 workers and a server", scalingOptions,

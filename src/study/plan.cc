@@ -54,8 +54,8 @@ Variant singleOf(const Options& options, const Cores& machine, std::int64_t batc
   variant.threads = machine.cores;
   variant.batch = batchOf(options, 1, batch);
   variant.steps = options.steps;
-  variant.evalEvery = options.evalEvery > 0 ? options.evalEvery
-                                            : std::max<std::int64_t>(options.steps / 10, 1);
+  variant.evalEvery =
+      options.evalEvery > 0 ? options.evalEvery : std::max<std::int64_t>(options.steps / 10, 1);
   variant.saveEvery = options.saveEvery;
   variant.warmUp = options.warmUp;
   variant.exact = true;
@@ -91,7 +91,7 @@ void addAlternatives(const Options& options, const Cores& machine, const Variant
     larger.remark = "a four times larger batch, as many samples in all";
     variants.push_back(larger);
   }
-    Variant half = single;
+  Variant half = single;
   half.threads = larger.threads;
   half.purpose = Purpose::kAlternative;
   half.exact = false;
@@ -107,8 +107,8 @@ void addAlternatives(const Options& options, const Cores& machine, const Variant
     small.purpose = Purpose::kAlternative;
     small.exact = false;
     small.id = "smaller-model";
-    small.label = fmt::format("one worker, {}{}{}", smaller->smaller, smaller->flags.empty() ? "" : " ",
-                              fmt::join(smaller->flags, " "));
+    small.label = fmt::format("one worker, {}{}{}", smaller->smaller,
+                              smaller->flags.empty() ? "" : " ", fmt::join(smaller->flags, " "));
     small.options = smaller->flags;
     small.remark = fmt::format("a smaller model of the family: {}", smaller->smaller);
     small.model = smaller->smaller;
@@ -130,9 +130,8 @@ void addAlternatives(const Options& options, const Cores& machine, const Variant
 }  // namespace
 
 double Plan::seconds() const {
-  return std::accumulate(runs.begin(), runs.end(), 0.0, [](double sum, const PlannedRun& run) {
-    return sum + run.seconds;
-  });
+  return std::accumulate(runs.begin(), runs.end(), 0.0,
+                         [](double sum, const PlannedRun& run) { return sum + run.seconds; });
 }
 
 const Variant& Plan::variant(const std::string& id) const {
@@ -162,7 +161,8 @@ Result<std::vector<Variant>> variantsOf(const Options& options, const Cores& mac
   const int most = options.workers.empty() ? 1 : std::ranges::max(options.workers);
   for (const int workers : options.workers) {
     if (workers == 1) continue;
-    if (options.together && !script) variants.push_back(togetherOf(options, machine, single, workers, batch));
+    if (options.together && !script)
+      variants.push_back(togetherOf(options, machine, single, workers, batch));
     for (const StrategyChoice& choice : choices) {
       const StrategyTraits& traits = traitsOf(choice.strategy);
       if (traits.workers == WorkerKind::kOnlyOne) continue;
@@ -282,10 +282,10 @@ Plan makePlan(const std::vector<Variant>& variants, const Probes& probes, int re
                                        countOf(static_cast<std::size_t>(repeats), "run"), repeat));
   }
   if (!fits()) {
-    plan.leftOut.push_back(
-        fmt::format("Even so the runs take {:.0f} minutes, more than the budget of {:.0f}: those that "
-                    "have not begun by then are left out.",
-                    total() / 60, budgetSeconds / 60));
+    plan.leftOut.push_back(fmt::format(
+        "Even so the runs take {:.0f} minutes, more than the budget of {:.0f}: those that "
+        "have not begun by then are left out.",
+        total() / 60, budgetSeconds / 60));
   }
   for (int round = 0; round < repeats; ++round) {
     for (const Variant& variant : plan.variants) {

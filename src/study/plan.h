@@ -1,5 +1,5 @@
-// Which runs a study makes, how long they take, and what does not fit into its budget. Pure: what was
-// measured beforehand is passed in.
+// Which runs a study makes, how long they take, and what does not fit into its budget. Pure: what
+// was measured beforehand is passed in.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +54,8 @@ Result<std::vector<Variant>> variantsOf(const Options& options, const Cores& mac
 double estimate(const Variant& variant, const Probes& probes);
 
 // Every variant `repeat` times, in turns, cut to the budget: first repeats go, down to two, then
-// alternatives, then numbers of workers between one and the most, then repeats down to one, then the
-// slowest variants. The baseline stays.
+// alternatives, then numbers of workers between one and the most, then repeats down to one, then
+// the slowest variants. The baseline stays.
 Plan makePlan(const std::vector<Variant>& variants, const Probes& probes, int repeat,
               double budgetSeconds);
 

@@ -25,7 +25,8 @@ nlohmann::json manifestIn(const std::string& training) {
 // "colla train: there is no …" is about this study.
 std::string withoutProgram(std::string line) {
   const auto colon = line.find(": ");
-  const bool program = colon != std::string::npos && line.substr(0, colon).find('/') == std::string::npos &&
+  const bool program = colon != std::string::npos &&
+                       line.substr(0, colon).find('/') == std::string::npos &&
                        (line.starts_with("colla") || colon < 40);
   return program ? line.substr(colon + 2) : line;
 }

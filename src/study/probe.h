@@ -1,4 +1,5 @@
-// Short trainings before the plan: whether each strategy can run here at all, and how long it takes.
+// Short trainings before the plan: whether each strategy can run here at all, and how long it
+// takes.
 #pragma once
 
 #include <functional>
@@ -19,8 +20,9 @@ struct Probing {
   std::vector<std::pair<std::string, std::string>> refused;
 };
 
-// Trains a few steps in `directory`, which is emptied, for each of `variants` (one per strategy, the
-// baseline first). An error if the baseline cannot run: nothing can then. `says` is called before each.
+// Trains a few steps in `directory`, which is emptied, for each of `variants` (one per strategy,
+// the baseline first). An error if the baseline cannot run: nothing can then. `says` is called
+// before each.
 Result<Probing> probe(Runner& runner, const Program& program, const RunSettings& settings,
                       const std::vector<Variant>& variants, const std::string& directory,
                       const std::function<void(const std::string& line)>& says);

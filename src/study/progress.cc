@@ -37,7 +37,8 @@ std::string Progress::line() const {
   const double passed =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
   double left = std::max(0.0, factor_ * run.seconds - passed);
-  for (std::size_t i = index_ + 1; i < plan_.runs.size(); ++i) left += factor_ * plan_.runs[i].seconds;
+  for (std::size_t i = index_ + 1; i < plan_.runs.size(); ++i)
+    left += factor_ * plan_.runs[i].seconds;
   return fmt::format("run {} of {}: {}, repeat {}; about {} left", index_ + 1, plan_.runs.size(),
                      plan_.variant(run.variant).label, run.repeat + 1, duration(left));
 }

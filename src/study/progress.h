@@ -1,5 +1,5 @@
-// The line that says what a study is doing: on a terminal one line that changes, elsewhere a line for
-// each run.
+// The line that says what a study is doing: on a terminal one line that changes, elsewhere a line
+// for each run.
 #pragma once
 
 #include <string>

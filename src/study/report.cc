@@ -19,11 +19,14 @@ using Json = nlohmann::ordered_json;
 // Lines of a figure have so many points at most.
 constexpr std::size_t kPoints = 240;
 
-std::size_t strideFor(std::size_t count) { return std::max<std::size_t>(1, (count + kPoints - 1) / kPoints); }
+std::size_t strideFor(std::size_t count) {
+  return std::max<std::size_t>(1, (count + kPoints - 1) / kPoints);
+}
 
 Json toJson(const Spread& spread) {
   if (!spread.known()) return nullptr;
-  return {{"median", spread.median}, {"low", spread.low}, {"high", spread.high}, {"runs", spread.runs}};
+  return {
+      {"median", spread.median}, {"low", spread.low}, {"high", spread.high}, {"runs", spread.runs}};
 }
 
 // A run's losses and accuracies by step and by time.
@@ -67,8 +70,12 @@ Json seriesOf(const RunResult& run) {
       system.push_back(rounded(std::max(0.0, now.system - before.system) / passed));
       memory.push_back(std::round(now.resident));
     }
-    all.push_back({{"role", place.first}, {"rank", place.second}, {"seconds", seconds},
-                   {"user", user}, {"system", system}, {"resident", memory}});
+    all.push_back({{"role", place.first},
+                   {"rank", place.second},
+                   {"seconds", seconds},
+                   {"user", user},
+                   {"system", system},
+                   {"resident", memory}});
   }
   return all;
 }
@@ -77,18 +84,25 @@ Json sampledOf(const RunResult& run) {
   const auto use = meanUse(run);
   Json roles = Json::object();
   for (const auto& [role, mean] : use) {
-    roles[role] = {{"processes", mean.processes},      {"user_cores", mean.user},
-                   {"system_cores", mean.system},      {"resident_bytes", mean.resident},
+    roles[role] = {{"processes", mean.processes},
+                   {"user_cores", mean.user},
+                   {"system_cores", mean.system},
+                   {"resident_bytes", mean.resident},
                    {"proportional_bytes", mean.proportional},
-                   {"switches_per_s", mean.switches},  {"faults_per_s", mean.faults},
-                   {"network_bytes_per_s", mean.network}, {"shared_bytes_per_s", mean.shared}};
+                   {"switches_per_s", mean.switches},
+                   {"faults_per_s", mean.faults},
+                   {"network_bytes_per_s", mean.network},
+                   {"shared_bytes_per_s", mean.shared}};
   }
   return roles;
 }
 
 Json runOf(const RunResult& run) {
-  Json json = {{"repeat", run.repeat},     {"seed", run.seed},       {"status", run.status},
-               {"command", run.command},   {"seconds", run.seconds}};
+  Json json = {{"repeat", run.repeat},
+               {"seed", run.seed},
+               {"status", run.status},
+               {"command", run.command},
+               {"seconds", run.seconds}};
   if (!run.done()) {
     json["error"] = run.error;
     return json;
@@ -213,10 +227,10 @@ Json toJson(const Study& study, const Figures& figures, const Advice& advice) {
 Status writeReport(const std::string& directory, const Study& study) {
   const Figures figures = figuresOf(study.plan.variants, study.runs, study.machine.cores);
   const Advice advice = adviseFrom(figures, study.machine.cores);
-  COLLA_TRY(writeFile(directory + "/report.json",
-                      toJson(study, figures, advice)
-                              .dump(1, ' ', false, nlohmann::json::error_handler_t::replace) +
-                          "\n"));
+  COLLA_TRY(writeFile(
+      directory + "/report.json",
+      toJson(study, figures, advice).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) +
+          "\n"));
   COLLA_TRY(writeFile(directory + "/runs.csv", runsTable(study)));
   COLLA_TRY(writeFile(directory + "/steps.csv", stepsTable(study)));
   COLLA_TRY(writeFile(directory + "/utilisation.csv", utilisationTable(study)));

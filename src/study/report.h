@@ -39,7 +39,7 @@ nlohmann::ordered_json toJson(const Study& study, const Figures& figures, const 
 // Writes report.json, runs.csv, steps.csv, utilisation.csv and equality.csv into `directory`.
 Status writeReport(const std::string& directory, const Study& study);
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Study, options, command, began, machine, data, torchVersion, batch,
-                                   plan, notes, equality)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Study, options, command, began, machine, data, torchVersion,
+                                   batch, plan, notes, equality)
 
 }  // namespace colla::study

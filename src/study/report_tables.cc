@@ -123,8 +123,7 @@ std::string runsTable(const Study& study) {
 }
 
 std::string stepsTable(const Study& study) {
-  std::string text =
-      "variant,repeat,copy,step,training_seconds,loss,test_loss,test_accuracy\n";
+  std::string text = "variant,repeat,copy,step,training_seconds,loss,test_loss,test_accuracy\n";
   const auto out = std::back_inserter(text);
   for (const RunResult& run : study.runs) {
     for (std::size_t copy = 0; copy < run.curves.size(); ++copy) {
@@ -132,11 +131,10 @@ std::string stepsTable(const Study& study) {
       const std::vector<double> seconds = trainingSeconds(curve);
       for (std::size_t i = 0; i < curve.points.size(); ++i) {
         const CurvePoint& point = curve.points[i];
-        fmt::format_to(out, "{},{},{},{},{:.6f},{:.9g},{},{}\n", run.variant, run.repeat, copy,
-                       point.step, seconds[i], point.loss,
-                       numberOrNothing(point.evaluated, point.testLoss),
-                       numberOrNothing(point.evaluated && point.testAccuracy >= 0,
-                                       point.testAccuracy));
+        fmt::format_to(
+            out, "{},{},{},{},{:.6f},{:.9g},{},{}\n", run.variant, run.repeat, copy, point.step,
+            seconds[i], point.loss, numberOrNothing(point.evaluated, point.testLoss),
+            numberOrNothing(point.evaluated && point.testAccuracy >= 0, point.testAccuracy));
       }
     }
   }
@@ -152,8 +150,8 @@ std::string utilisationTable(const Study& study) {
     for (const UseSample& use : run.uses) {
       fmt::format_to(out, "{},{},{},{},{},{:.3f},{:.2f},{:.2f},{:.0f},{:.0f},{:.0f},{:.0f}\n",
                      run.variant, run.repeat, fieldOf(study.machine.host), use.role, use.rank,
-                     use.seconds, use.user, use.system, use.resident, use.proportional, use.switches,
-                     use.faults);
+                     use.seconds, use.user, use.system, use.resident, use.proportional,
+                     use.switches, use.faults);
     }
   }
   return text;
@@ -167,7 +165,8 @@ std::string equalityTable(const Study& study) {
       for (std::size_t b = a + 1; b < matrix.variants.size(); ++b) {
         const double difference = matrix.differences[a][b];
         fmt::format_to(out, "{},{},{},{},{}\n", matrix.step, matrix.variants[a], matrix.variants[b],
-                       difference == 0 ? "yes" : "no", numberOrNothing(difference >= 0, difference));
+                       difference == 0 ? "yes" : "no",
+                       numberOrNothing(difference >= 0, difference));
       }
     }
   }

@@ -25,8 +25,8 @@ struct MeanUse {
 };
 std::map<std::string, MeanUse> meanUse(const RunResult& run);
 
-// Seconds of a step, of all workers on average: {"forward": …, "exposed": …}. Empty if no counter was
-// seen.
+// Seconds of a step, of all workers on average: {"forward": …, "exposed": …}. Empty if no counter
+// was seen.
 nlohmann::ordered_json phasesOf(const RunResult& run);
 
 std::string runsTable(const Study& study);

@@ -17,10 +17,10 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-constexpr auto kInterval = 100ms;        // Between samples.
-constexpr int kThorough = 10;            // Of so many samples, one is thorough.
+constexpr auto kInterval = 100ms;  // Between samples.
+constexpr int kThorough = 10;      // Of so many samples, one is thorough.
 constexpr auto kScrapeEvery = 400ms;
-constexpr auto kScrapeLimit = 4s;        // A page of a job waits 3 seconds for processes that are busy.
+constexpr auto kScrapeLimit = 4s;  // A page of a job waits 3 seconds for processes that are busy.
 constexpr std::size_t kLongestLine = 300;
 
 double inSecondsSince(TimePoint began) {
@@ -119,8 +119,8 @@ class Watched {
   }
 
  private:
-  // Stops a worker in every other tenth of a second. It goes on in the end, whatever happens: nothing
-  // ends a process that is stopped but SIGKILL, which the guardian sends if it must.
+  // Stops a worker in every other tenth of a second. It goes on in the end, whatever happens:
+  // nothing ends a process that is stopped but SIGKILL, which the guardian sends if it must.
   void slow() {
     const pid_t pid = samplers_.empty() ? 0 : samplers_.front().processOf("worker", job_.slowed);
     if (pid > 0) kill(pid, samples_ % 2 == 0 ? SIGSTOP : SIGCONT);
@@ -171,7 +171,8 @@ void gather(const RunJob& job, RunResult& result) {
   result.status = "done";
   if (job.script) {
     if (result.counts.size() < 2) {
-      fail(result, "it counted no steps while it ran (colla_steps_total), or ended too soon to be seen");
+      fail(result,
+           "it counted no steps while it ran (colla_steps_total), or ended too soon to be seen");
     }
     return;
   }
@@ -253,7 +254,8 @@ double samplesPerSecond(const RunResult& run) {
   if (!run.curves.empty() || run.counts.size() < 2) return sum;
   // The first tenth of a script's time is warm-up.
   const auto& last = run.counts.back();
-  const double from = run.counts.front().seconds + 0.1 * (last.seconds - run.counts.front().seconds);
+  const double from =
+      run.counts.front().seconds + 0.1 * (last.seconds - run.counts.front().seconds);
   const auto first = std::ranges::find_if(
       run.counts, [&](const RunResult::Count& count) { return count.seconds >= from; });
   const double seconds = last.seconds - first->seconds;

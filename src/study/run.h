@@ -26,21 +26,23 @@ struct RunResult {
   std::string status;  // "done" or "failed".
   std::string error;   // One line, if it failed.
   std::string command;
-  double seconds = 0;       // From start to end of the processes.
-  double trainingFrom = 0;  // When the training itself began; seconds since the start.
+  double seconds = 0;         // From start to end of the processes.
+  double trainingFrom = 0;    // When the training itself began; seconds since the start.
   std::vector<Curve> curves;  // One for each copy.
   std::vector<UseSample> uses;
   std::vector<HostSample> host;
   std::vector<Counters> counters;  // The last ones that were seen, at:
   double countedAt = 0;
-  // Of a script, which writes no curve: samples and steps of all workers together by time, from its counters.
+  // Of a script, which writes no curve: samples and steps of all workers together by time, from its
+  // counters.
   struct Count {
     double seconds = 0;
     double samples = 0;
     double steps = 0;
   };
   std::vector<Count> counts;
-  bool batches = false;  // Of a program that counts no samples: every step of a worker is one batch.
+  bool batches =
+      false;  // Of a program that counts no samples: every step of a worker is one batch.
   double samplerCost = 0;  // Seconds of a core that sampling took.
 
   bool done() const { return status == "done"; }
@@ -65,7 +67,7 @@ struct RunJob {
   bool inStep = true;
   std::int64_t warmUp = 0;  // 0: a tenth of the steps.
   int slowed = -1;          // This worker is stopped for half of the time.
-  bool brief = false;  // Its end counts, and not what it has written.
+  bool brief = false;       // Its end counts, and not what it has written.
   std::chrono::seconds limit{3600};
 };
 
@@ -74,7 +76,8 @@ class Runner {
   Runner();
 
   // The run's result. kCancelled if a signal came: the run is ended, and signal() says which. What
-  // goes wrong with the training itself is a result that failed. `tick` is called ten times a second.
+  // goes wrong with the training itself is a result that failed. `tick` is called ten times a
+  // second.
   Result<RunResult> run(const RunJob& job, const std::function<void()>& tick);
   int signal() const { return signal_; }
   // Whether a signal has come in between.
@@ -90,8 +93,8 @@ class Runner {
 std::string pathOfColla();
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunResult::Count, seconds, samples, steps)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunResult, variant, repeat, seed, status, error, command, seconds,
-                                   trainingFrom, curves, uses, host, counters, countedAt, counts, batches,
-                                   samplerCost)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunResult, variant, repeat, seed, status, error, command,
+                                   seconds, trainingFrom, curves, uses, host, counters, countedAt,
+                                   counts, batches, samplerCost)
 
 }  // namespace colla::study

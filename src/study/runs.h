@@ -23,8 +23,8 @@ struct FoundRun {
   double accuracy = 0;  // NaN: the model has none.
 };
 
-// Directories with the log of a run, by path; `directory` itself may be one. kInvalidArgument if it is
-// not there.
+// Directories with the log of a run, by path; `directory` itself may be one. kInvalidArgument if it
+// is not there.
 Result<std::vector<FoundRun>> findRuns(const std::string& directory);
 
 }  // namespace colla::study

@@ -96,7 +96,8 @@ double switchesOf(pid_t pid) {
   std::filesystem::directory_iterator thread(fmt::format("/proc/{}/task", pid), error);
   for (; !error && thread != std::filesystem::directory_iterator(); thread.increment(error)) {
     const std::string status = textOf(thread->path() / "status");
-    sum += field(status, "\nvoluntary_ctxt_switches:") + field(status, "\nnonvoluntary_ctxt_switches:");
+    sum += field(status, "\nvoluntary_ctxt_switches:") +
+           field(status, "\nnonvoluntary_ctxt_switches:");
   }
   return sum;
 }
@@ -117,7 +118,8 @@ HostSample readHost() {
     if (colon == std::string::npos) continue;
     double in = 0;
     double out = 0;
-    if (std::sscanf(line.c_str() + colon + 1, "%lf %*f %*f %*f %*f %*f %*f %*f %lf", &in, &out) != 2) {
+    if (std::sscanf(line.c_str() + colon + 1, "%lf %*f %*f %*f %*f %*f %*f %*f %lf", &in, &out) !=
+        2) {
       continue;
     }
     const bool loopback = line.substr(0, colon).ends_with("lo");
@@ -152,7 +154,8 @@ void Sampler::find() {
     const std::string rank = variable(environment, "COLLA_RANK");
     known.role = !role.empty() ? role : !rank.empty() ? "worker" : rootRole_;
     known.rank = rank.empty() ? 0 : std::atoi(rank.c_str());
-    if (found != known_.end() && found->second.startTime == stat.startTime) known.last = found->second.last;
+    if (found != known_.end() && found->second.startTime == stat.startTime)
+      known.last = found->second.last;
     known_[pid] = known;
   }
 }

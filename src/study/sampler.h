@@ -21,8 +21,8 @@ struct UseSample {
   double seconds = 0;  // Since the run began.
   std::string role;    // "worker", "ps", or "launcher" for what starts and watches them.
   int rank = 0;
-  double user = 0;    // Seconds of a core.
-  double system = 0;  // The same, in the kernel.
+  double user = 0;          // Seconds of a core.
+  double system = 0;        // The same, in the kernel.
   double resident = 0;      // Bytes.
   double proportional = 0;  // Bytes, with shared pages divided among those that share them.
   double switches = 0;      // Context switches.

@@ -45,7 +45,8 @@ std::vector<Variant> toProbe(const std::vector<Variant>& variants) {
     if (variant.purpose == Purpose::kAlternative) continue;
     const auto same = std::ranges::find_if(chosen, [&](const Variant& each) {
       return each.strategy == variant.strategy && each.options == variant.options &&
-             each.purpose == variant.purpose && (variant.workers > 1 || each.threads == variant.threads);
+             each.purpose == variant.purpose &&
+             (variant.workers > 1 || each.threads == variant.threads);
     });
     if (same == chosen.end()) {
       chosen.push_back(variant);
@@ -85,8 +86,8 @@ class Conductor {
     if (!ready.ok()) return fail(ready);
     const auto drawer = Drawer::find();
     if (!drawer.ok()) {
-      fmt::print(stderr, "{}: {}; report.json and CSV files are written, report.html is not\n", kStudy,
-                 drawer.status().message());
+      fmt::print(stderr, "{}: {}; report.json and CSV files are written, report.html is not\n",
+                 kStudy, drawer.status().message());
     }
     if (const Status status = runAll(); !status.ok()) return fail(status);
     return report(drawer);
@@ -120,17 +121,19 @@ class Conductor {
     if (script) {
       COLLA_TRY(probeScript(variants, probes));
     } else {
-      fmt::print(stderr, "{}: looking at what each strategy takes, with a few steps of it\n", kStudy);
-      COLLA_TRY_ASSIGN(Probing probing,
-                       probe(runner_, study_.options.program, study_.options.settings,
-                             toProbe(variants), folder_.runs() + "/probe",
-                             [](const std::string&) {}));
+      fmt::print(stderr, "{}: looking at what each strategy takes, with a few steps of it\n",
+                 kStudy);
+      COLLA_TRY_ASSIGN(
+          Probing probing,
+          probe(runner_, study_.options.program, study_.options.settings, toProbe(variants),
+                folder_.runs() + "/probe", [](const std::string&) {}));
       study_.data = probing.data;
       study_.torchVersion = probing.torchVersion;
       study_.batch = probing.batch;
       for (const auto& [strategy, why] : probing.refused) {
         if (request_.named) {
-          return {StatusCode::kInvalidArgument, fmt::format("{} cannot run here: {}", strategy, why)};
+          return {StatusCode::kInvalidArgument,
+                  fmt::format("{} cannot run here: {}", strategy, why)};
         }
         study_.plan.leftOut.push_back(fmt::format("{} cannot run here: {}", strategy, why));
       }
@@ -149,8 +152,8 @@ class Conductor {
       probes = std::move(probing.probes);
     }
     std::vector<std::string> refused = std::move(study_.plan.leftOut);
-    study_.plan = makePlan(variants, probes, study_.options.repeat,
-                           study_.options.budget * kSecondsOfMinute);
+    study_.plan =
+        makePlan(variants, probes, study_.options.repeat, study_.options.budget * kSecondsOfMinute);
     study_.plan.leftOut.insert(study_.plan.leftOut.begin(), refused.begin(), refused.end());
     return {};
   }
@@ -198,8 +201,8 @@ class Conductor {
     printPlan(study_);
     Progress progress(study_.plan);
     const TimePoint began = std::chrono::steady_clock::now();
-    const Deadline budget =
-        Deadline::after(std::chrono::seconds(std::llround(study_.options.budget * kSecondsOfMinute)));
+    const Deadline budget = Deadline::after(
+        std::chrono::seconds(std::llround(study_.options.budget * kSecondsOfMinute)));
     double estimated = 0;
     for (std::size_t i = 0; i < study_.plan.runs.size(); ++i) {
       const PlannedRun planned = study_.plan.runs[i];
@@ -209,15 +212,16 @@ class Conductor {
       }
       if (runner_.interrupted()) break;
       if (budget.expired()) {
-        study_.plan.leftOut.push_back(fmt::format(
-            "The budget of {:.0f} minutes was over before {} runs had begun.", study_.options.budget,
-            study_.plan.runs.size() - i));
+        study_.plan.leftOut.push_back(
+            fmt::format("The budget of {:.0f} minutes was over before {} runs had begun.",
+                        study_.options.budget, study_.plan.runs.size() - i));
         break;
       }
       const double passed =
           std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
       progress.begin(i, estimated > 0 ? passed / estimated : 1);
-      const auto limit = std::chrono::seconds(std::llround(std::max(120.0, kPatience * planned.seconds)));
+      const auto limit =
+          std::chrono::seconds(std::llround(std::max(120.0, kPatience * planned.seconds)));
       auto result = runVariant(study_.plan.variant(planned.variant), planned.repeat, limit,
                                [&] { progress.tick(); });
       if (!result.ok() && result.status().code() == StatusCode::kCancelled) break;
@@ -248,13 +252,14 @@ class Conductor {
 
   int report(const Result<Drawer>& drawer) {
     if (study_.options.program.kind != Program::Kind::kScript) {
-      const auto compared = compareAll(study_.plan.variants, comparedSteps(), study_.options.steps,
-                                       folder_.runs());
+      const auto compared =
+          compareAll(study_.plan.variants, comparedSteps(), study_.options.steps, folder_.runs());
       // A study that is resumed after its checkpoints went has its matrix already.
       if (!compared.empty()) study_.equality = compared;
     }
     noteTables();
-    if (const Status status = writeReport(folder_.path(), study_); !status.ok()) return fail(status);
+    if (const Status status = writeReport(folder_.path(), study_); !status.ok())
+      return fail(status);
     if (const Status status = folder_.save(study_); !status.ok()) return fail(status);
     if (!study_.interrupted && !request_.keepCheckpoints) {
       for (const Variant& variant : study_.plan.variants) folder_.removeCheckpoints(variant.id, 0);
@@ -279,7 +284,8 @@ class Conductor {
       double rows = 0;
       for (const Counters& each : run.counters) rows += each.of("colla_ps_pulled_rows_total");
       const std::string note =
-          "This model has no table of rows: hybrid trained it as allreduce does, and its server had "
+          "This model has no table of rows: hybrid trained it as allreduce does, and its server "
+          "had "
           "nothing to do.";
       if (rows == 0 && std::ranges::find(study_.notes, note) == study_.notes.end()) {
         study_.notes.push_back(note);
@@ -291,15 +297,15 @@ class Conductor {
     const Figures figures = figuresOf(study_.plan.variants, study_.runs, study_.machine.cores);
     const Advice advice = adviseFrom(figures, study_.machine.cores);
     const bool batches = std::ranges::any_of(study_.runs, &RunResult::batches);
-    fmt::print("\n{:38} {:>12} {:>9} {:>10} {:>7}\n", "", batches ? "batches/s" : "samples/s", "speed-up", "s to loss",
-               "cores");
+    fmt::print("\n{:38} {:>12} {:>9} {:>10} {:>7}\n", "", batches ? "batches/s" : "samples/s",
+               "speed-up", "s to loss", "cores");
     for (const Summary& summary : figures.summaries) {
       if (summary.done == 0) continue;
-      fmt::print("{:38} {:>12.1f} {:>9.2f} {:>10} {:>7.2f}\n", summary.variant.label,
-                 summary.samplesPerSecond.median, summary.speedup,
-                 summary.secondsToLoss.known() ? fmt::format("{:.2f}", summary.secondsToLoss.median)
-                                               : "-",
-                 summary.cores.median);
+      fmt::print(
+          "{:38} {:>12.1f} {:>9.2f} {:>10} {:>7.2f}\n", summary.variant.label,
+          summary.samplesPerSecond.median, summary.speedup,
+          summary.secondsToLoss.known() ? fmt::format("{:.2f}", summary.secondsToLoss.median) : "-",
+          summary.cores.median);
     }
     fmt::print("\n{}\n", advice.headline);
     for (const std::string& warning : advice.warnings) fmt::print("{}\n", warning);

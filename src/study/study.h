@@ -10,11 +10,11 @@ namespace colla::study {
 
 struct Request {
   Options options;
-  std::string command;     // As the user typed it.
-  std::string out;         // The study's directory.
-  bool resume = false;     // Go on with the study in `out`; `options` are not looked at...
+  std::string command;           // As the user typed it.
+  std::string out;               // The study's directory.
+  bool resume = false;           // Go on with the study in `out`; `options` are not looked at...
   std::optional<double> budget;  // ...but this is, in minutes.
-  bool named = false;      // The user named strategies: one that can't run is an error.
+  bool named = false;            // The user named strategies: one that can't run is an error.
   bool keepCheckpoints = false;
   std::vector<std::string> notes;  // For the report.
 };

@@ -46,8 +46,8 @@ struct Summary {
 };
 
 struct Figures {
-  // By repeat: of the lowest losses that the exact strategies reached, the highest. Empty where there is
-  // no loss.
+  // By repeat: of the lowest losses that the exact strategies reached, the highest. Empty where
+  // there is no loss.
   std::vector<double> targets;
   bool testLoss = false;  // Losses are of the test set, else of the training.
   std::vector<Summary> summaries;

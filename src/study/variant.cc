@@ -94,8 +94,8 @@ CommandLine commandOf(const Program& program, const Variant& variant, const RunS
   }
   if (files.empty()) return line;
   // What belongs to the measurement, and not to the training.
-  append(words, {"--checkpoint-dir", files + "/training", "--json", files + "/steps.jsonl", "--quiet",
-                 "--metrics-port", "0"});
+  append(words, {"--checkpoint-dir", files + "/training", "--json", files + "/steps.jsonl",
+                 "--quiet", "--metrics-port", "0"});
   if (variant.saveEvery > 0) {
     append(words, {"--save-every", std::to_string(variant.saveEvery), "--keep", "all"});
   }
@@ -138,8 +138,9 @@ Result<StrategyChoice> parseChoice(std::string_view text) {
     const std::string value(option.substr(equals + 1));
     const auto& takes = traitsOf(choice.strategy).options;
     if (std::ranges::find(takes, flag) == takes.end()) {
-      return invalid("{} has no option \"{}\"; it takes {}", toString(choice.strategy), flag,
-                     takes.empty() ? std::string("none") : fmt::format("{}", fmt::join(takes, ", ")));
+      return invalid(
+          "{} has no option \"{}\"; it takes {}", toString(choice.strategy), flag,
+          takes.empty() ? std::string("none") : fmt::format("{}", fmt::join(takes, ", ")));
     }
     if (isDefault(flag, value)) continue;
     choice.options.push_back("--" + flag);

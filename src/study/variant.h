@@ -1,5 +1,5 @@
-// One way to train that a study measures, and the program that it measures: values, and the commands
-// that they mean.
+// One way to train that a study measures, and the program that it measures: values, and the
+// commands that they mean.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Program {
   enum class Kind {
     kModel,    // `colla train MODEL`.
     kTrainer,  // A program with a Trainer, which takes the same flags.
-    kScript,   // Any other program that uses Colla: started by `colla run`, watched by its counters.
+    kScript,  // Any other program that uses Colla: started by `colla run`, watched by its counters.
   };
   Kind kind = Kind::kModel;
   std::vector<std::string> words;  // The model's name, or the program and its arguments.
@@ -40,7 +40,7 @@ struct Variant {
   std::string label;  // For people: "ps-sync, 2 workers".
   Purpose purpose = Purpose::kStrategy;
   std::string strategy = "single";
-  std::string model = {};  // Instead of the program's own.
+  std::string model = {};                 // Instead of the program's own.
   std::vector<std::string> options = {};  // Flags of this variant alone: --staleness 3.
   int workers = 1;
   int servers = 0;
@@ -52,9 +52,9 @@ struct Variant {
   std::int64_t saveEvery = 0;  // Steps between checkpoints; 0: at the end alone.
   std::int64_t warmUp = 0;     // Steps that are not measured; 0: a tenth of them.
   bool slowed = false;         // Its last worker is stopped for half of the time, on purpose.
-  int copies = 1;          // Trainings that run side by side and know nothing of each other.
-  bool exact = false;      // The strategy promises the bits of one worker.
-  std::string remark = {};  // What a reader has to know.
+  int copies = 1;              // Trainings that run side by side and know nothing of each other.
+  bool exact = false;          // The strategy promises the bits of one worker.
+  std::string remark = {};     // What a reader has to know.
 
   int processes() const { return copies * (workers + servers); }
   // Every step belongs to all workers, so a pause of one is a pause of all.
@@ -70,8 +70,8 @@ struct RunSettings {
   bool shuffle = true;
 };
 
-// The command of a run, without its first word `colla` if that is where it begins: with `files` set,
-// it writes DIR/steps.jsonl and DIR/training.
+// The command of a run, without its first word `colla` if that is where it begins: with `files`
+// set, it writes DIR/steps.jsonl and DIR/training.
 struct CommandLine {
   bool colla = true;  // The words follow `colla`.
   std::vector<std::string> words;
@@ -99,8 +99,9 @@ NLOHMANN_JSON_SERIALIZE_ENUM(Purpose, {{Purpose::kBaseline, "baseline"},
                                        {Purpose::kStrategy, "strategy"},
                                        {Purpose::kAlternative, "alternative"}})
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, kind, words, flags)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Variant, id, label, purpose, strategy, model, options, workers, servers,
-                                   slices, threads, batch, steps, evalEvery, saveEvery, warmUp, slowed, copies, exact, remark)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Variant, id, label, purpose, strategy, model, options, workers,
+                                   servers, slices, threads, batch, steps, evalEvery, saveEvery,
+                                   warmUp, slowed, copies, exact, remark)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunSettings, data, seed, shuffle)
 
 }  // namespace colla::study

@@ -63,7 +63,8 @@ class DownloadTest : public ::testing::Test {
   Status get(const std::vector<std::string>& paths, int attempts = 3) {
     std::vector<std::string> addresses;
     for (const std::string& path : paths) addresses.push_back(base_ + path);
-    return download(wanted(), addresses, {.stallLimit = std::chrono::seconds(1), .attempts = attempts});
+    return download(wanted(), addresses,
+                    {.stallLimit = std::chrono::seconds(1), .attempts = attempts});
   }
   bool arrived() const { return readText(scratch_.at("file")) == content(); }
   bool nothingNamed() const { return !std::filesystem::exists(scratch_.at("file")); }
@@ -91,7 +92,8 @@ TEST_F(DownloadTest, FollowsToWhereTheFileIs) {
   EXPECT_TRUE(arrived());
 }
 
-// A third of what is left comes each time: after three attempts the next mirror has the rest to send.
+// A third of what is left comes each time: after three attempts the next mirror has the rest to
+// send.
 TEST_F(DownloadTest, GoesOnWhereADownloadBrokeOff) {
   const Status status = get({"break", "good"});
   EXPECT_TRUE(status.ok()) << status;
@@ -148,14 +150,15 @@ TEST_F(DownloadTest, AServerThatStallsIsGivenUp) {
 TEST_F(DownloadTest, SaysWhatEachMirrorAnswered) {
   const Status status = get({"missing", "lie"});
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("file could not be fetched"), HasSubstr("/missing: "), HasSubstr("404"),
-                    HasSubstr("/lie: ")));
+              AllOf(HasSubstr("file could not be fetched"), HasSubstr("/missing: "),
+                    HasSubstr("404"), HasSubstr("/lie: ")));
 }
 
 TEST_F(DownloadTest, CopiesFromAFolder) {
   EXPECT_TRUE(download(wanted(), {scratch_.at("content")}, {}).ok());
   EXPECT_TRUE(arrived());
-  EXPECT_FALSE(download({.path = scratch_.at("other"), .md5 = kMd5}, {"/nowhere/content"}, {}).ok());
+  EXPECT_FALSE(
+      download({.path = scratch_.at("other"), .md5 = kMd5}, {"/nowhere/content"}, {}).ok());
 }
 
 TEST(PublishedSetsTest, RowsAreWhole) {
@@ -164,7 +167,8 @@ TEST(PublishedSetsTest, RowsAreWhole) {
     EXPECT_EQ(set.byHand.empty(), !set.mirrors.empty()) << set.name;
     for (const PublishedFile& file : set.files) {
       EXPECT_EQ(file.md5.size(), 32u) << file.name;
-      EXPECT_EQ(file.md5.find_first_not_of("0123456789abcdef"), std::string_view::npos) << file.name;
+      EXPECT_EQ(file.md5.find_first_not_of("0123456789abcdef"), std::string_view::npos)
+          << file.name;
     }
     for (const std::string_view mirror : set.mirrors) EXPECT_TRUE(mirror.ends_with('/')) << mirror;
   }

@@ -50,45 +50,54 @@ Figures figuresFor(std::initializer_list<Case> cases) {
 }
 
 TEST(AdviceTest, ManyWorkersThatPay) {
-  const Advice advice = adviseFrom(figuresFor({{"single", 1, 10, 10, 100}, {"allreduce", 4, 4, 15, 260}}), 8);
+  const Advice advice =
+      adviseFrom(figuresFor({{"single", 1, 10, 10, 100}, {"allreduce", 4, 4, 15, 260}}), 8);
   EXPECT_EQ(advice.decision, "allreduce-4");
   EXPECT_DOUBLE_EQ(advice.speedup, 2.5);
   EXPECT_DOUBLE_EQ(advice.costRatio, 1.5);
-  EXPECT_EQ(advice.headline,
-            "Use allreduce: 2.5 times as fast as one worker, at 1.5 times its cost in core-seconds.");
+  EXPECT_EQ(
+      advice.headline,
+      "Use allreduce: 2.5 times as fast as one worker, at 1.5 times its cost in core-seconds.");
   EXPECT_THAT(advice.warnings, IsEmpty());
 }
 
 TEST(AdviceTest, ALittleFasterAtTwiceTheCostIsNotWorthIt) {
   const Advice advice = adviseFrom(figuresFor({{"single", 1, 10, 10}, {"allreduce", 2, 9, 20}}), 8);
   EXPECT_EQ(advice.decision, "single-1");
-  EXPECT_THAT(advice.headline,
-              AllOf(HasSubstr("Use one worker"), HasSubstr("1.1 times as fast"), HasSubstr("2.0 times its cost")));
+  EXPECT_THAT(advice.headline, AllOf(HasSubstr("Use one worker"), HasSubstr("1.1 times as fast"),
+                                     HasSubstr("2.0 times its cost")));
 }
 
 TEST(AdviceTest, ALittleFasterForTheSameCostIsWorthIt) {
-  const Advice advice = adviseFrom(figuresFor({{"single", 1, 10, 10}, {"allreduce", 2, 9, 10.2}}), 8);
+  const Advice advice =
+      adviseFrom(figuresFor({{"single", 1, 10, 10}, {"allreduce", 2, 9, 10.2}}), 8);
   EXPECT_EQ(advice.decision, "allreduce-2");
 }
 
 TEST(AdviceTest, NoiseIsATie) {
   // 20 % apart, but the runs of both lie among each other's.
-  const Advice advice =
-      adviseFrom(figuresFor({{"single", 1, 10, 10, 100, 0.3}, {"allreduce", 2, 8, 16, 120, 0.3}}), 8);
+  const Advice advice = adviseFrom(
+      figuresFor({{"single", 1, 10, 10, 100, 0.3}, {"allreduce", 2, 8, 16, 120, 0.3}}), 8);
   EXPECT_EQ(advice.decision, "single-1");
   EXPECT_THAT(advice.headline, HasSubstr("can't be told from it"));
 }
 
 TEST(AdviceTest, AmongTiesThroughputThenCostThenPromiseDecides) {
   const Advice byRate = adviseFrom(
-      figuresFor({{"single", 1, 10, 10, 100}, {"allreduce", 2, 5, 10, 200}, {"hybrid", 2, 5.1, 10, 240}}), 8);
+      figuresFor(
+          {{"single", 1, 10, 10, 100}, {"allreduce", 2, 5, 10, 200}, {"hybrid", 2, 5.1, 10, 240}}),
+      8);
   EXPECT_EQ(byRate.decision, "hybrid-2");
   EXPECT_THAT(byRate.ties, ElementsAre("allreduce-2"));
   const Advice byCost = adviseFrom(
-      figuresFor({{"single", 1, 10, 10, 100}, {"allreduce", 2, 5, 12, 200}, {"hybrid", 2, 5.1, 10, 200}}), 8);
+      figuresFor(
+          {{"single", 1, 10, 10, 100}, {"allreduce", 2, 5, 12, 200}, {"hybrid", 2, 5.1, 10, 200}}),
+      8);
   EXPECT_EQ(byCost.decision, "hybrid-2");
-  const Advice byPromise = adviseFrom(
-      figuresFor({{"single", 1, 10, 10, 100}, {"ps-async", 2, 5, 10, 200}, {"allreduce", 2, 5.1, 10, 200}}), 8);
+  const Advice byPromise = adviseFrom(figuresFor({{"single", 1, 10, 10, 100},
+                                                  {"ps-async", 2, 5, 10, 200},
+                                                  {"allreduce", 2, 5.1, 10, 200}}),
+                                      8);
   EXPECT_EQ(byPromise.decision, "allreduce-2");
 }
 
@@ -116,8 +125,10 @@ TEST(AdviceTest, WarnsOfWhatCannotBeConcluded) {
   figures.summaries[1].failures = {"rank 1 was killed"};
   figures.otherCores = 1.5;
   const Advice advice = adviseFrom(figures, 2);
-  EXPECT_THAT(advice.warnings, Contains(AllOf(HasSubstr("2 cores"), HasSubstr("oversubscribed by allreduce"))));
-  EXPECT_THAT(advice.warnings, Contains(HasSubstr("1 of 4 runs of allreduce failed: rank 1 was killed")));
+  EXPECT_THAT(advice.warnings,
+              Contains(AllOf(HasSubstr("2 cores"), HasSubstr("oversubscribed by allreduce"))));
+  EXPECT_THAT(advice.warnings,
+              Contains(HasSubstr("1 of 4 runs of allreduce failed: rank 1 was killed")));
   EXPECT_THAT(advice.warnings, Contains(HasSubstr("Other programs kept 1.5 cores")));
 }
 
@@ -130,7 +141,8 @@ TEST(AdviceTest, SaysSoWithoutABaseline) {
 
 // The faster of one worker's variants is what more workers have to beat.
 TEST(AdviceTest, TheFastestSingleWorkerIsTheBaseline) {
-  Figures figures = figuresFor({{"single", 1, 10, 10, 100}, {"single", 1, 2, 2, 500}, {"allreduce", 2, 5, 10, 200}});
+  Figures figures = figuresFor(
+      {{"single", 1, 10, 10, 100}, {"single", 1, 2, 2, 500}, {"allreduce", 2, 5, 10, 200}});
   figures.summaries[1].variant.id = "single-1-thread";
   const Advice advice = adviseFrom(figures, 8);
   EXPECT_EQ(advice.decision, "single-1-thread");

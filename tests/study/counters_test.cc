@@ -13,7 +13,8 @@ TEST(CountersTest, ReadsAPage) {
       "colla_steps_total{host=\"a\",rank=\"1\",role=\"worker\"} 11\n"
       "colla_sent_bytes_total{transport=\"tcp\",peer_host=\"b\",role=\"worker\",rank=\"0\"} 100\n"
       "colla_sent_bytes_total{transport=\"tcp\",peer_host=\"c\",role=\"worker\",rank=\"0\"} 50\n"
-      "colla_sent_bytes_total{transport=\"shm\",peer_host=\"\\\"a\\\"\",role=\"worker\",rank=\"0\"} 7\n"
+      "colla_sent_bytes_total{transport=\"shm\",peer_host=\"\\\"a\\\"\",role=\"worker\",rank=\"0\"}"
+      " 7\n"
       "colla_step_seconds_bucket{le=\"0.1\",role=\"worker\",rank=\"0\"} 3\n"
       "colla_ps_pulls_total{role=\"ps\",rank=\"0\"} 4e2\n"
       "garbage{\n");

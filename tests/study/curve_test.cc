@@ -73,11 +73,15 @@ TEST(CurveTest, WarmUp) {
 TEST(CurveTest, ReadsWhatATrainingWrote) {
   const Scratch scratch;
   std::ofstream(scratch.path() + "/steps.jsonl")
-      << R"({"step":1,"loss":2.5,"metrics":{"accuracy":0.1},"seconds":0.1,"samples_per_s":100})" << "\n"
-      << R"({"step":2,"loss":null,"metrics":{"val_loss":2.0,"val_accuracy":0.5},"seconds":0.1})" << "\n"
-      << R"({"total":true,"steps":2,"samples":20,"seconds":0.2})" << "\n";
+      << R"({"step":1,"loss":2.5,"metrics":{"accuracy":0.1},"seconds":0.1,"samples_per_s":100})"
+      << "\n"
+      << R"({"step":2,"loss":null,"metrics":{"val_loss":2.0,"val_accuracy":0.5},"seconds":0.1})"
+      << "\n"
+      << R"({"total":true,"steps":2,"samples":20,"seconds":0.2})"
+      << "\n";
   std::ofstream(scratch.path() + "/log.txt")
-      << "step\tstart\tend\tloss\taccuracy\n1\t0.000000\t0.100000\t2.5\t0.1\n2\t0.100000\t0.250000\tnan\t0.1\n";
+      << "step\tstart\tend\tloss\taccuracy\n1\t0.000000\t0.100000\t2.5\t0.1\n2\t0.100000\t0."
+         "250000\tnan\t0.1\n";
   const auto curve = readCurve(scratch.path() + "/steps.jsonl", scratch.path() + "/log.txt", true);
   ASSERT_TRUE(curve.ok()) << curve.status();
   EXPECT_EQ(curve->samplesPerStep, 10);
@@ -88,7 +92,8 @@ TEST(CurveTest, ReadsWhatATrainingWrote) {
   std::ofstream(scratch.path() + "/half.jsonl") << R"({"step":1,"loss":2.5)";
   const auto half = readCurve(scratch.path() + "/half.jsonl", scratch.path() + "/log.txt", true);
   ASSERT_FALSE(half.ok());
-  EXPECT_THAT(std::string(half.status().message()), HasSubstr("half.jsonl has a line that is not JSON"));
+  EXPECT_THAT(std::string(half.status().message()),
+              HasSubstr("half.jsonl has a line that is not JSON"));
 }
 
 }  // namespace

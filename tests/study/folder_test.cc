@@ -20,8 +20,10 @@ TEST(FolderTest, RefusesWhatIsNotItsOwn) {
   ASSERT_TRUE(folder.save(Study()).ok());
   EXPECT_THAT(std::string(folder.create().message()), HasSubstr("holds another study"));
   std::ofstream(scratch.path() + "/file") << "text";
-  EXPECT_THAT(std::string(Folder(scratch.path() + "/file").create().message()), HasSubstr("is a file"));
-  EXPECT_THAT(std::string(Folder(scratch.path()).create().message()), HasSubstr("files that are not a study's"));
+  EXPECT_THAT(std::string(Folder(scratch.path() + "/file").create().message()),
+              HasSubstr("is a file"));
+  EXPECT_THAT(std::string(Folder(scratch.path()).create().message()),
+              HasSubstr("files that are not a study's"));
   EXPECT_THAT(std::string(Folder("/proc/study").create().message()), HasSubstr("cannot write"));
 }
 

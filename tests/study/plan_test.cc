@@ -28,13 +28,15 @@ std::vector<std::string> idsOf(const std::vector<Variant>& variants) {
   return ids;
 }
 
-const Probes kProbes = {{"single", {.startSeconds = 1, .stepSeconds = 0.01, .evaluationSeconds = 0.1, .batch = 100}}};
+const Probes kProbes = {
+    {"single", {.startSeconds = 1, .stepSeconds = 0.01, .evaluationSeconds = 0.1, .batch = 100}}};
 
 TEST(PlanTest, VariantsOfOptions) {
-  const auto variants = variantsOf(optionsFor({"allreduce", "ps-ssp:staleness=3", "ps-async"}, {1, 2}), {4}, 100);
+  const auto variants =
+      variantsOf(optionsFor({"allreduce", "ps-ssp:staleness=3", "ps-async"}, {1, 2}), {4}, 100);
   ASSERT_TRUE(variants.ok()) << variants.status();
-  EXPECT_THAT(idsOf(*variants), ElementsAre("single-1", "single-1-thread", "allreduce-2", "ps-ssp-staleness-3-2",
-                                            "ps-async-2"));
+  EXPECT_THAT(idsOf(*variants), ElementsAre("single-1", "single-1-thread", "allreduce-2",
+                                            "ps-ssp-staleness-3-2", "ps-async-2"));
   const Variant& allreduce = (*variants)[2];
   EXPECT_TRUE(allreduce.exact);
   EXPECT_EQ(allreduce.threads, 2);
@@ -67,10 +69,12 @@ TEST(PlanTest, AlternativesKnowASmallerModel) {
   options.alternatives = true;
   const auto variants = variantsOf(options, {2}, 100);
   ASSERT_TRUE(variants.ok());
-  EXPECT_THAT(idsOf(*variants), ElementsAre("single-1", "single-1-thread", "allreduce-2", "larger-batch", "bfloat16",
-                                            "smaller-model", "side-by-side-2"));
+  EXPECT_THAT(idsOf(*variants),
+              ElementsAre("single-1", "single-1-thread", "allreduce-2", "larger-batch", "bfloat16",
+                          "smaller-model", "side-by-side-2"));
   const Variant& smaller = (*variants)[5];
-  EXPECT_THAT(commandOf(options.program, smaller, {}, 1, "").text(), HasSubstr("colla train snn --strategy single"));
+  EXPECT_THAT(commandOf(options.program, smaller, {}, 1, "").text(),
+              HasSubstr("colla train snn --strategy single"));
 }
 
 TEST(PlanTest, RunsTakeTurns) {

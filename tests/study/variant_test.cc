@@ -17,17 +17,27 @@ TEST(VariantTest, ReadsStrategiesWithOptions) {
   EXPECT_TRUE(parseChoice("ps-ssp:staleness=0")->exact());
   EXPECT_THAT(std::string(parseChoice("ps-ssp:foo=3").status().message()),
               HasSubstr("ps-ssp has no option \"foo\"; it takes staleness, partitions"));
-  EXPECT_THAT(std::string(parseChoice("ps-ssp:3").status().message()), HasSubstr("ps-ssp:staleness=3"));
+  EXPECT_THAT(std::string(parseChoice("ps-ssp:3").status().message()),
+              HasSubstr("ps-ssp:staleness=3"));
   EXPECT_THAT(std::string(parseChoice("allreduse").status().message()), HasSubstr("did you mean"));
 }
 
 TEST(VariantTest, CommandsCanBeTyped) {
   const Program model{.words = {"mlp"}, .flags = {"--hidden", "50"}};
-  const Variant variant{.id = "ps-sync-2", .label = "", .strategy = "ps-sync", .workers = 2, .servers = 1, .slices = 2,
-                        .threads = 1, .batch = 64, .steps = 20, .evalEvery = 10};
+  const Variant variant{.id = "ps-sync-2",
+                        .label = "",
+                        .strategy = "ps-sync",
+                        .workers = 2,
+                        .servers = 1,
+                        .slices = 2,
+                        .threads = 1,
+                        .batch = 64,
+                        .steps = 20,
+                        .evalEvery = 10};
   const RunSettings settings{.data = "mnist:my data", .shuffle = false};
   EXPECT_EQ(commandOf(model, variant, settings, 3, "").text(),
-            "colla train mlp --hidden 50 --data 'mnist:my data' --strategy ps-sync --np 2 --ps 1 --slices 2 --threads 1 "
+            "colla train mlp --hidden 50 --data 'mnist:my data' --strategy ps-sync --np 2 --ps 1 "
+            "--slices 2 --threads 1 "
             "--batch 64 --steps 20 --seed 3 --no-shuffle --eval-every 10");
   const Program script{.kind = Program::Kind::kScript, .words = {"python", "train.py"}};
   EXPECT_EQ(script.name(), "train.py");
