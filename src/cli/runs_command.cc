@@ -96,6 +96,10 @@ int reportCommand(const Arguments& arguments) {
       "  colla report study-laptop study-server --out both.html\n");
   std::vector<std::string> directories;
   std::string out;
+  std::string figures;
+  app.add_option("--figures", figures,
+                 "also write each figure of a single study there, as an SVG file")
+      ->option_text("FOLDER");
   app.add_option("DIR", directories, "directories of studies")->required();
   app.add_option("--out", out, "the page (report.html in the directory of a single study)")
       ->option_text("FILE");
@@ -104,7 +108,11 @@ int reportCommand(const Arguments& arguments) {
     return usageError(app.get_name(),
                       "--out FILE is missing: one page for several studies needs a name");
   }
+  if (!figures.empty() && directories.size() > 1) {
+    return usageError(app.get_name(), "--figures is for a single study");
+  }
   std::vector<std::string> words = {"report"};
+  if (!figures.empty()) words.push_back("--figures=" + figures);
   if (!out.empty()) words.push_back("--out=" + out);
   words.emplace_back("--");
   words.insert(words.end(), directories.begin(), directories.end());

@@ -193,8 +193,8 @@ def test_a_directory_with_a_study_is_not_overwritten(done):
 
 def test_interrupted_and_resumed(tmp_path):
     """Ctrl-C keeps the runs that are over, ends the one that is not, and --resume makes the rest."""
-    command = [COLLA, "study", "softmax", "--data", DATA, "--strategies", "allreduce", "--workers", "2", "--steps", "20",
-               "--repeat", "2", "--no-alternatives", "--out", "out"]
+    command = [COLLA, "study", "softmax", "--data", DATA, "--strategies", "allreduce", "--workers", "2", "--steps",
+               "20", "--repeat", "2", "--no-alternatives", "--out", "out"]
     running = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     out = tmp_path / "out"
     deadline = time.monotonic() + 120
@@ -272,7 +272,8 @@ def test_runs_plot_and_report_of_what_is_there(done, tmp_path):
     def colla(*words):
         return subprocess.run([COLLA, *map(str, words)], capture_output=True, text=True, timeout=60, cwd=tmp_path)
 
-    trained = colla("train", "softmax", "--data", DATA, "--steps", 12, "--np", 2, "--checkpoint-dir", "runs/a", "--quiet")
+    trained = colla("train", "softmax", "--data", DATA, "--steps", 12, "--np", 2, "--checkpoint-dir", "runs/a",
+                    "--quiet")
     assert trained.returncode == 0, trained.stderr
     listed = colla("runs", "runs")
     assert listed.returncode == 0, listed.stderr

@@ -12,6 +12,7 @@ def main() -> int:
     report = commands.add_parser("report")
     report.add_argument("directories", nargs="+")
     report.add_argument("--out")
+    report.add_argument("--figures")
     plot = commands.add_parser("plot")
     plot.add_argument("runs", nargs="+")
     plot.add_argument("--out", default="plot.png")
@@ -22,6 +23,8 @@ def main() -> int:
             from colla.study import page
 
             page.write(arguments.directories, arguments.out)
+            if arguments.figures:
+                page.write_figures(arguments.directories[0], arguments.figures)
         else:
             from colla.study import curves
 

@@ -4,7 +4,7 @@ import html
 import pathlib
 from typing import Any
 
-from colla.study import figures, merged, tables
+from colla.study import figures, merged, style, tables
 from colla.study.data import Study
 from colla.study.problem import Problem
 
@@ -62,7 +62,8 @@ dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
   .answer .headline { font-size: 1.15rem; } figure { padding: .6rem; } dl { grid-template-columns: 1fr; }
   figure.wide .scroll svg { min-width: 36rem; } dd { margin-bottom: .4rem; } }
 @media print { body { font-size: 10.5pt; } main { max-width: none; padding: 0; } .figures { gap: .5rem;
-  grid-template-columns: 1fr 1fr; } h2 { break-after: avoid; } tr { break-inside: avoid; } td, th { padding: .2rem .4rem;
+  grid-template-columns: 1fr 1fr; } h2 { break-after: avoid; }
+  tr { break-inside: avoid; } td, th { padding: .2rem .4rem;
   font-size: 8.5pt; } .scroll { overflow: visible; } table { font-size: 8.5pt; } @page { margin: 14mm; } }
 """
 
@@ -90,8 +91,8 @@ def _head(study: Study) -> str:
     first = (f"On {data}: {text(study['data'])}. " if study["data"] else "")
     if study["synthetic"]:
         first = f"<strong>This study ran on synthetic data</strong>: {text(study['data'])}. "
-    partial = ("<p><strong>This study was interrupted: what follows is from the runs that were over by then.</strong></p>"
-               if study["interrupted"] else "")
+    partial = ("<p><strong>This study was interrupted: what follows is from the runs that were over by then.</strong>"
+               "</p>" if study["interrupted"] else "")
     return (f"<h1>Which strategy for {text(study['program'])}?</h1>"
             f'<p class="soft">{first}{text(study["runs_done"])} of {text(study["runs_planned"])} runs, on '
             f"{text(machine['host'])}: {text(machine['processor'])}, {text(machine['cores'])} cores, "
@@ -128,8 +129,8 @@ def _method(study: Study) -> str:
     return ("<h2>How it was measured</h2><dl>"
             + "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in facts)
             + "</dl><p>Runs of all variants take turns, so that what slows the machine down for a while slows all of "
-            "them. Medians are given, with the lowest and the highest run. The first tenth of the steps (at least five) "
-            "is warm-up and left out of speeds.</p>"
+            "them. Medians are given, with the lowest and the highest run. The first tenth of the steps (at least "
+            "five) is warm-up and left out of speeds.</p>"
             + _listed(study["left_out"], "notes")
             + '<h3>The command of each variant</h3><div class="scroll"><table>' + commands + "</table></div>")
 
@@ -154,10 +155,24 @@ def _body(study: Study) -> str:
     return "".join(part for part in parts if part)
 
 
+def write_figures(directory: str, out: str) -> None:
+    """Every figure of a study as an SVG file."""
+    study = Study(directory)
+    target = pathlib.Path(out)
+    target.mkdir(parents=True, exist_ok=True)
+    for make in figures.ALL:
+        if (made := make(study)) is not None:
+            (target / f"{made.name}.svg").write_text(style.alone(made.svg))
+
+
 def write(directories: list[str], out: str | None) -> None:
     studies = [Study(directory) for directory in directories]
+    try:
+        body = _body(studies[0]) if len(studies) == 1 else merged.body(studies)
+    except (KeyError, TypeError, IndexError) as error:
+        where = " or ".join(str(study.directory / "report.json") for study in studies)
+        raise Problem(f"{where} is broken, or of a different version of Colla: {error!r}") from error
     title = ", ".join(dict.fromkeys(study["program"] for study in studies))
-    body = _body(studies[0]) if len(studies) == 1 else merged.body(studies)
     page = ('<!doctype html><html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>Colla study: {text(title)}</title><style>{_CSS}</style></head><body><main>"

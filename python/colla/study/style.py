@@ -103,6 +103,12 @@ def as_svg(drawn: Any, name: str) -> str:
     return svg.replace("sans-serif", "system-ui, sans-serif")
 
 
+def alone(svg: str) -> str:
+    """An SVG of `as_svg` as a file of its own, on white."""
+    svg = svg.replace("currentColor", "#1b1f24").replace("var(--grid)", "#d9dee4")
+    return svg.replace("<defs>", '<rect width="100%" height="100%" fill="white"/><defs>', 1)
+
+
 def save(drawn: Any, path: str, kind: str) -> None:
     """The figure as a file of its own, black on white."""
     with io.StringIO() as text:

@@ -68,12 +68,13 @@ def strategies(study: Study) -> str:
         accuracy = variant["final_accuracy"]
         rows.append((chosen, [
             _label(variant), str(variant["runs_done"]), _spread(variant["samples_per_s"]),
-            f"{variant['speedup']:.2f}" if variant["speedup"] else "–", number(variant["seconds_per_epoch"]), loss, _spread(variant["core_seconds_to_loss"]),
+            f"{variant['speedup']:.2f}" if variant["speedup"] else "–", number(variant["seconds_per_epoch"]), loss,
+            _spread(variant["core_seconds_to_loss"]),
             f"{accuracy['median'] * 100:.1f} %" if accuracy else _spread(variant["final_loss"]),
             _spread(variant["cores"], 2), _text("; ".join(remarks))]))
     result = "accuracy" if any(variant["final_accuracy"] for variant in study.measured) else "final loss"
-    return table(["", "runs", f"{study['unit']}/s", "speed-up", "s per epoch", "s to loss", "core-s to loss", result, "cores", ""],
-                 rows, "strategies", (0, 9))
+    head = ["", "runs", f"{study['unit']}/s", "speed-up", "s per epoch", "s to loss", "core-s to loss", result, "cores", ""]
+    return table(head, rows, "strategies", (0, 9))
 
 
 def equality(study: Study) -> str:
@@ -99,8 +100,8 @@ def equality(study: Study) -> str:
         parts.append(f"<h3>After step {matrix['step']}</h3>"
                      f'<div class="scroll"><table class="matrix" id="equality-{matrix["step"]}">{"".join(lines)}'
                      "</table></div>")
-    return ("<p>Weights, buffers and optimizer state of the first runs, every pair of checkpoints compared bit for bit: "
-            "equal, or the largest absolute difference of two weights.</p>" + "".join(parts))
+    return ("<p>Weights, buffers and optimizer state of the first runs, every pair of checkpoints compared bit for "
+            "bit: equal, or the largest absolute difference of two weights.</p>" + "".join(parts))
 
 
 def use(study: Study) -> str:
@@ -137,7 +138,8 @@ def alternatives(study: Study) -> str:
     apart = next((variant for variant in study.alternatives if variant["copies"] > 1), None)
     slowed = [variant for variant in study.alternatives if variant["id"].endswith("-slowed")]
     if slowed and len(slowed) == len(study.alternatives):
-        words = "<p>What a slow worker costs, and what backup workers buy: one worker stands still for half of the time.</p>"
+        words = ("<p>What a slow worker costs, and what backup workers buy: one worker stands still for half of the "
+                 "time.</p>")
         return words + table(["", "samples/s", "speed-up", result, ""], rows, "alternatives", (0, 4))
     words = "<p>Before distributing a training, look at what one worker gives.</p>"
     if apart and apart["speedup"]:
@@ -168,5 +170,6 @@ def traits(study: Study) -> str:
             same = sum(1 for difference in row if difference == 0) - 1
             promise += f"; here equal to {same} of {len(row) - 1} others"
         rows.append(("", [_label(variant), _text(ease), _text(scope),
-                          f"{variant['speedup']:.2f} times one worker" if variant["speedup"] else "–", _text(promise)]))
+                          f"{variant['speedup']:.2f} times one worker" if variant["speedup"] else "–",
+                          _text(promise)]))
     return table(["strategy", "ease", "scope", "speed here", "consistency"], rows, "traits", (0, 1, 2, 3, 4))
