@@ -72,7 +72,6 @@ Result<Curve> readCurve(const std::string& json, const std::string& log, bool in
   std::ifstream file(json);
   Curve curve;
   curve.inStep = inStep;
-  std::int64_t steps = 0;
   for (std::string line; std::getline(file, line);) {
     const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (object.is_discarded() || !object.is_object()) {
@@ -80,10 +79,11 @@ Result<Curve> readCurve(const std::string& json, const std::string& log, bool in
     }
     const Json metrics = object.value("metrics", Json::object());
     if (object.value("total", false)) {
-      steps = object.value("steps", std::int64_t{0});
+      curve.steps = object.value("steps", std::int64_t{0});
+      curve.seconds = numberOf(object, "seconds", 0);
       const auto samples = object.value("samples", std::int64_t{0});
       if (steps > 0)
-        curve.samplesPerStep = static_cast<double>(samples) / static_cast<double>(steps);
+        curve.samplesPerStep = static_cast<double>(samples) / static_cast<double>(curve.steps);
       continue;
     }
     CurvePoint point;
@@ -98,13 +98,14 @@ Result<Curve> readCurve(const std::string& json, const std::string& log, bool in
     point.testAccuracy = numberOf(metrics, "val_accuracy", -1);
     curve.points.push_back(point);
   }
-  if (steps == 0 || curve.points.size() < 2) {
+  // Where workers are not in step, worker 0 may have made few steps itself, or one.
+  if (curve.steps == 0 || curve.points.size() < (inStep ? 2u : 1u)) {
     return {
         StatusCode::kInvalidArgument,
         fmt::format("{} does not have two steps and totals: the training did not come to its end",
                     json)};
   }
-  curve.warmUp = warmUpOf(steps);
+  curve.warmUp = warmUpOf(curve.steps);
   return curve;
 }
 
@@ -116,7 +117,9 @@ double secondsPerStep(const Curve& curve) {
     seconds += timeOf(curve.points, i);
     steps += stepsOf(curve.points, i);
   }
-  return steps > 0 ? seconds / static_cast<double>(steps) : 0;
+  if (steps > 0) return seconds / static_cast<double>(steps);
+  // Nothing of it could be measured apart: the whole is all that is known.
+  return curve.steps > 0 ? curve.seconds / static_cast<double>(curve.steps) : 0;
 }
 
 double medianSecondsPerStep(const Curve& curve) {
@@ -125,7 +128,7 @@ double medianSecondsPerStep(const Curve& curve) {
     if (!measures(curve, i) || stepsOf(curve.points, i) <= 0) continue;
     each.push_back(timeOf(curve.points, i) / static_cast<double>(stepsOf(curve.points, i)));
   }
-  if (each.empty()) return 0;
+  if (each.empty()) return secondsPerStep(curve);
   const auto middle = each.begin() + static_cast<std::ptrdiff_t>(each.size() / 2);
   std::ranges::nth_element(each, middle);
   return *middle;

@@ -27,6 +27,8 @@ struct CurvePoint {
 struct Curve {
   std::vector<CurvePoint> points;
   double samplesPerStep = 0;
+  std::int64_t steps = 0;  // All of them, also those that other workers made.
+  double seconds = 0;      // Of all steps.
   // Steps that measure nothing yet: the first ones are slow.
   std::int64_t warmUp = 0;
   // A pause of one worker stops all of them. Otherwise the others went on meanwhile.
@@ -66,6 +68,6 @@ std::optional<double> secondsTo(double target, const std::vector<LossPoint>& los
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CurvePoint, step, start, end, loss, evaluated, testLoss,
                                    testAccuracy)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Curve, points, samplesPerStep, warmUp, inStep)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Curve, points, samplesPerStep, steps, seconds, warmUp, inStep)
 
 }  // namespace colla::study

@@ -18,8 +18,13 @@ using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
 constexpr auto kInterval = 100ms;  // Between samples.
-constexpr int kThorough = 10;      // Of so many samples, one is thorough.
-constexpr auto kScrapeEvery = 400ms;
+// Thorough samples cost more: one at the start, soon another, then one in two seconds.
+constexpr long kOftenUntil = 20;
+constexpr long kOften = 5;
+constexpr long kSeldom = 20;
+constexpr auto kScrapeSoon = 200ms;  // Between pages of counters, in the first seconds of a run,
+constexpr auto kScrapeEvery = 1s;    // and later.
+constexpr double kSoon = 3;
 constexpr auto kScrapeLimit = 4s;  // A page of a job waits 3 seconds for processes that are busy.
 constexpr std::size_t kLongestLine = 300;
 
@@ -80,7 +85,8 @@ class Watched {
 
   void sample(std::span<const launch::Processes::One> all) {
     const double now = inSecondsSince(began_);
-    const bool thorough = samples_++ % kThorough == 0;
+    const bool thorough = samples_ % (samples_ < kOftenUntil ? kOften : kSeldom) == 0;
+    ++samples_;
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (all[i].pid <= 0) continue;
       if (i >= samplers_.size()) samplers_.emplace_back(all[i].pid, job_.rootRole);
@@ -100,7 +106,9 @@ class Watched {
       if (done->ok()) take(readPage(**done));
     }
     if (port_ == 0 || steady_clock::now() < nextScrape_) return;
-    nextScrape_ = steady_clock::now() + kScrapeEvery;
+    const std::chrono::milliseconds pause =
+        inSecondsSince(began_) < kSoon ? kScrapeSoon : kScrapeEvery;
+    nextScrape_ = steady_clock::now() + pause;
     auto begun = Scrape::begin(port_, Deadline::after(kScrapeLimit));
     if (begun.ok()) scrape_.emplace(*std::move(begun));
   }
@@ -133,7 +141,7 @@ class Watched {
       count.samples += each.of("colla_samples_total");
       count.steps += each.of("colla_steps_total");
     }
-    if (count.samples == 0) {
+    if (job_.script && count.samples == 0 && count.steps > 0) {
       result_.batches = true;
       count.samples = count.steps;
     }

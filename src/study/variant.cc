@@ -77,7 +77,8 @@ CommandLine commandOf(const Program& program, const Variant& variant, const RunS
   if (line.colla) append(words, {"train"});
   if (variant.model.empty()) append(words, program.words);
   if (!variant.model.empty()) append(words, {variant.model});
-  append(words, program.flags);
+  // A different model has flags of its own.
+  if (variant.model.empty()) append(words, program.flags);
   if (!settings.data.empty()) append(words, {"--data", settings.data});
   append(words, {"--strategy", variant.strategy, "--np", std::to_string(variant.workers)});
   if (variant.servers > 0) append(words, {"--ps", std::to_string(variant.servers)});

@@ -89,6 +89,19 @@ TEST(CurveTest, ReadsWhatATrainingWrote) {
   EXPECT_EQ(curve->points[1].testAccuracy, 0.5);
   EXPECT_NEAR(secondsPerStep(*curve), 0.15, 1e-9);
 
+  EXPECT_EQ(curve->steps, 2);
+
+  // Under ps-async worker 0 may have come to a single step: the whole says how long one took.
+  std::ofstream(scratch.path() + "/one.jsonl")
+      << R"({"step":2,"loss":2,"metrics":{},"seconds":0.1})"
+      << "\n"
+      << R"({"total":true,"steps":4,"samples":40,"seconds":0.8})"
+      << "\n";
+  const auto one = readCurve(scratch.path() + "/one.jsonl", scratch.path() + "/log.txt", false);
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_NEAR(secondsPerStep(*one), 0.2, 1e-9);
+  EXPECT_FALSE(readCurve(scratch.path() + "/one.jsonl", scratch.path() + "/log.txt", true).ok());
+
   std::ofstream(scratch.path() + "/half.jsonl") << R"({"step":1,"loss":2.5)";
   const auto half = readCurve(scratch.path() + "/half.jsonl", scratch.path() + "/log.txt", true);
   ASSERT_FALSE(half.ok());

@@ -73,7 +73,8 @@ def strategies(study: Study) -> str:
             f"{accuracy['median'] * 100:.1f} %" if accuracy else _spread(variant["final_loss"]),
             _spread(variant["cores"], 2), _text("; ".join(remarks))]))
     result = "accuracy" if any(variant["final_accuracy"] for variant in study.measured) else "final loss"
-    head = ["", "runs", f"{study['unit']}/s", "speed-up", "s per epoch", "s to loss", "core-s to loss", result, "cores", ""]
+    head = ["", "runs", f"{study['unit']}/s", "speed-up", "s per epoch", "s to loss", "core-s to loss", result, "cores",
+            ""]
     return table(head, rows, "strategies", (0, 9))
 
 
