@@ -17,24 +17,8 @@ constexpr auto kLastWords = 2s;
 
 }  // namespace
 
-BlockedSignals::BlockedSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
-  sigprocmask(SIG_BLOCK, &signals, &before_);
-  fd_ = UniqueFd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-}
-
-BlockedSignals::~BlockedSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
-
-int BlockedSignals::take() const {
-  signalfd_siginfo info{};
-  if (read(fd_.get(), &info, sizeof(info)) != sizeof(info)) return 0;
-  return static_cast<int>(info.ssi_signo);
-}
-
 Coordinator::Coordinator(const launch::Inherited& inherited,
-                         std::unique_ptr<BlockedSignals> signals, launch::Scratch scratch,
+                         std::unique_ptr<launch::BlockedSignals> signals, launch::Scratch scratch,
                          UniqueFd listener)
     : inherited_(inherited),
       signals_(std::move(signals)),
@@ -43,7 +27,7 @@ Coordinator::Coordinator(const launch::Inherited& inherited,
 
 Result<std::unique_ptr<Coordinator>> Coordinator::create() {
   const auto inherited = launch::Inherited::current();
-  auto signals = std::make_unique<BlockedSignals>();
+  auto signals = std::make_unique<launch::BlockedSignals>();
   COLLA_TRY_ASSIGN(launch::Scratch scratch, launch::Scratch::create());
   COLLA_TRY_ASSIGN(UniqueFd listener, LineSocket::listen(scratch.path("socket")));
   return std::unique_ptr<Coordinator>(

@@ -8,8 +8,6 @@
 // SIGTERM and SIGHUP while it lives, to turn them into kCancelled.
 #pragma once
 
-#include <signal.h>
-
 #include <functional>
 #include <list>
 #include <memory>
@@ -20,34 +18,23 @@
 
 #include "base/deadline.h"
 #include "bench/line_socket.h"
-#include "bench/processes.h"
 #include "colla/status.h"
+#include "launch/blocked_signals.h"
+#include "launch/processes.h"
 #include "launch/scratch.h"
 
 namespace colla::bench {
+
+using launch::exitCode;
+using launch::Processes;
+using launch::ProcessSpec;
+using launch::Watch;
 
 // How to start a system: processes whose agents say hello from `np` ranks.
 struct SystemSpec {
   std::string name;
   int np = 0;
   std::vector<ProcessSpec> processes;
-};
-
-// SIGINT, SIGTERM and SIGHUP as something to read, as long as it lives.
-class BlockedSignals {
- public:
-  BlockedSignals();
-  ~BlockedSignals();
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-
-  int fd() const { return fd_.get(); }
-  // The number of the next one; 0 if there is none.
-  int take() const;
-
- private:
-  sigset_t before_;
-  UniqueFd fd_;
 };
 
 class Coordinator {
@@ -99,7 +86,7 @@ class Coordinator {
     std::unique_ptr<Processes> processes;
   };
 
-  Coordinator(const launch::Inherited& inherited, std::unique_ptr<BlockedSignals> signals,
+  Coordinator(const launch::Inherited& inherited, std::unique_ptr<launch::BlockedSignals> signals,
               launch::Scratch scratch, UniqueFd listener);
   System* find(const std::string& name);
   // Waits for news once and takes them in; an error when a system failed or a signal came.
@@ -115,7 +102,7 @@ class Coordinator {
   static Status health(System& system);
 
   const launch::Inherited inherited_;
-  std::unique_ptr<BlockedSignals> signals_;  // First made, last given up.
+  std::unique_ptr<launch::BlockedSignals> signals_;  // First made, last given up.
   launch::Scratch scratch_;
   UniqueFd listener_;
   int signal_ = 0;

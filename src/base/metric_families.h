@@ -18,11 +18,15 @@ inline constexpr std::array kFamilies = {
 
     // train
     Family{"colla_steps_total", Kind::kCounter, Unit::kCount, "",
-           "Training steps that this process has finished."},
+           "Training steps that this process has finished. In a Python program, calls of its "
+           "distributed optimizer's `step()`."},
     Family{"colla_samples_total", Kind::kCounter, Unit::kCount, "",
            "Samples that this process has computed gradients of."},
     Family{"colla_step_seconds", Kind::kHistogram, Unit::kSeconds, "",
            "Time of a training step, from its data to its update."},
+    Family{"colla_compute_seconds_total", Kind::kCounter, Unit::kSeconds, "phase",
+           "Time that this worker computed, by phase: forward, backward, and the update where "
+           "workers make it themselves."},
     Family{"colla_exchange_bytes_total", Kind::kCounter, Unit::kBytes, "phase",
            "Bytes of gradients that this process exchanged with others, by the phases of "
            "colla_exchange_seconds_total."},

@@ -20,10 +20,14 @@ int exportCommand(const Arguments& arguments);
 int horovodrunCommand(const Arguments& arguments);
 int inspectCommand(const Arguments& arguments);
 int modelsCommand(const Arguments& arguments);
+int plotCommand(const Arguments& arguments);
 int predictCommand(const Arguments& arguments);
+int reportCommand(const Arguments& arguments);
 int runCommand(const Arguments& arguments);
+int runsCommand(const Arguments& arguments);
 int settingsCommand(const Arguments& arguments);
 int slurmCommand(const Arguments& arguments);
+int studyCommand(const Arguments& arguments);
 int trainCommand(const Arguments& arguments);
 int versionCommand(const Arguments& arguments);
 

@@ -18,6 +18,7 @@ struct DataCommand {
 };
 
 constexpr std::array kDataCommands = {
+    DataCommand{"get", "fetch a public data set", dataGetCommand},
     DataCommand{"info", "tell what is in a data set", dataInfoCommand},
     DataCommand{"vocab", "number the words of a text", dataVocabCommand},
     DataCommand{"captions", "make a data set of images and their captions", dataCaptionsCommand},
@@ -30,12 +31,13 @@ int dataCommand(const Arguments& arguments) {
     return usageError("colla data", "no command given (see colla data --help)");
   const std::string_view name = arguments.front();
   if (name == "--help" || name == "-h") {
-    fmt::print("Looks at data sets, and makes some.\n\nUsage: colla data COMMAND [arguments]\n\n");
+    fmt::print("Looks at data sets, fetches and makes some.\n\nUsage: colla data COMMAND [arguments]\n\n");
     for (const DataCommand& command : kDataCommands) {
       fmt::print("  {:10} {}\n", command.name, command.summary);
     }
     fmt::print(
         "\nExamples:\n"
+        "  colla data get mnist --dir data/mnist\n"
         "  colla data info synthetic:cifar10            what a data set has\n"
         "  colla data vocab text/train.txt --out text/vocab.txt --words 10000\n"
         "  colla data captions --images coco/train2017 --out captions \\\n"

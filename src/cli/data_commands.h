@@ -5,6 +5,7 @@
 
 namespace colla::cli {
 
+int dataGetCommand(const Arguments& arguments);
 int dataInfoCommand(const Arguments& arguments);
 int dataVocabCommand(const Arguments& arguments);
 int dataCaptionsCommand(const Arguments& arguments);

@@ -23,7 +23,7 @@ constexpr std::array kCommands = {
     Command{"agent", "", agentCommand},  // Not for people.
     Command{"bench", "measure, and compare with other systems", bench::benchCommand},
     Command{"compare", "tell whether two checkpoints have the same bits", compareCommand},
-    Command{"data", "look at data sets, and make some", dataCommand},
+    Command{"data", "look at data sets, fetch and make some", dataCommand},
     Command{"demo", "train with every strategy, and prove that the bits are equal", demoCommand},
     Command{"doctor", "tell whether a job can run here, or on other hosts", doctorCommand},
     Command{"eval", "evaluate a checkpoint", evalCommand},
@@ -31,10 +31,14 @@ constexpr std::array kCommands = {
     Command{"horovodrun", "start a program with horovodrun's flags", horovodrunCommand},
     Command{"inspect", "show what is in a checkpoint", inspectCommand},
     Command{"models", "list the models there are", modelsCommand},
+    Command{"plot", "draw the curves of trainings", plotCommand},
     Command{"predict", "say what a trained model makes of each sample", predictCommand},
+    Command{"report", "draw the page of a study, or of several", reportCommand},
     Command{"run", "start a program as the processes of one job", runCommand},
+    Command{"runs", "list trainings: what each was, and how far it came", runsCommand},
     Command{"settings", "list all settings and their values", settingsCommand},
     Command{"slurm", "write a batch file for Slurm, and submit it", slurmCommand},
+    Command{"study", "measure every strategy on your model, and say which to take", studyCommand},
     Command{"train", "train a model, with any number of workers", trainCommand},
     Command{"version", "tell the version and what is built in", versionCommand},
 };
@@ -55,6 +59,7 @@ void printOverview() {
       "  colla train mlp --np 2 --epochs 3     train with two workers\n"
       "  colla data info synthetic:cifar10     what a data set has\n"
       "  colla run -np 2 -- ./program          a program as two processes of one job\n"
+      "  colla study mlp                       which strategy to take for this model, or none\n"
       "  colla bench collectives               Colla beside Gloo and Open MPI\n"
       "  colla bench train                     Colla beside PyTorch\n"
       "  colla bench ps                        Colla's servers beside MXNet's and TensorFlow's\n"

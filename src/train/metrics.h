@@ -28,6 +28,10 @@ class TrainMetrics {
   void exchanged(std::size_t bytes, TimePoint began, TimePoint ended) COLLA_EXCLUDES(mutex_);
   // Gradients of so many samples were computed, in a loop whose steps do not know them.
   void countSamples(std::int64_t samples) { samples_.add(static_cast<std::uint64_t>(samples)); }
+  // What this worker computed: the passes of one slice, the update of a step.
+  void forwardTook(std::chrono::nanoseconds took) { forward_.add(took); }
+  void backwardTook(std::chrono::nanoseconds took) { backward_.add(took); }
+  void updateTook(std::chrono::nanoseconds took) { update_.add(took); }
   // A step of `samples` samples of this worker, which took `took`, is over.
   void stepEnded(std::int64_t samples, std::chrono::nanoseconds took) COLLA_EXCLUDES(mutex_);
   // Between two steps of this worker the job replaced its workers, which took `took`.
@@ -38,6 +42,9 @@ class TrainMetrics {
   metrics::Counter samples_{metrics::family("colla_samples_total")};
   metrics::Histogram seconds_{metrics::family("colla_step_seconds")};
   metrics::Histogram epochs_{metrics::family("colla_epoch_replace_seconds")};
+  metrics::Counter forward_{metrics::family("colla_compute_seconds_total"), {"forward"}};
+  metrics::Counter backward_{metrics::family("colla_compute_seconds_total"), {"backward"}};
+  metrics::Counter update_{metrics::family("colla_compute_seconds_total"), {"update"}};
 
   struct Phase {
     explicit Phase(const char* name)

@@ -138,10 +138,16 @@ void Replica::runSlice(Moment moment, int slice, std::uint64_t stream, const Bat
   const auto where = [&] {
     return fmt::format("{} {}, slice {}: the model", moment.kind, moment.number, slice);
   };
+  const TimePoint began = std::chrono::steady_clock::now();
   const Output output = callUser(where, [&] { return compute(batch); });
   // Backward starts from the weight, which multiplies the loss by it.
   if (weight) {
+    const TimePoint computed = std::chrono::steady_clock::now();
     callUser(where, [&] { output.loss.backward(torch::full_like(output.loss, *weight)); });
+    if (options_.metrics != nullptr) {
+      options_.metrics->forwardTook(computed - began);
+      options_.metrics->backwardTook(std::chrono::steady_clock::now() - computed);
+    }
   }
 
   const auto samples = static_cast<double>(samplesOf(batch));

@@ -29,6 +29,7 @@ struct ReplicaOptions {
   std::uint64_t seed = 1;
   int threads = 1;
   bool bfloat16 = false;
+  TrainMetrics* metrics = nullptr;  // What counts the time of forward and backward; may be null.
 };
 
 // What came of a step or of a batch of an evaluation, over all slices.

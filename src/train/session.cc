@@ -40,10 +40,11 @@ Session::Session(Job& job, const Task& task, const RunPlan& plan, NextEpoch next
       plan_(plan),
       schedule_(scheduleOf(task, plan)) {
   openData();
-  replica_ = std::make_unique<Replica>(
-      modelMakerOf(task),
-      ReplicaOptions{
-          .seed = plan.seed, .threads = job.threads(), .bfloat16 = plan.options.bfloat16});
+  replica_ = std::make_unique<Replica>(modelMakerOf(task),
+                                       ReplicaOptions{.seed = plan.seed,
+                                                      .threads = job.threads(),
+                                                      .bfloat16 = plan.options.bfloat16,
+                                                      .metrics = &metrics_});
   watchEvaluations();
   if (records()) throwIfError(tryOptimizer(task, plan, replica_->parameters()));
   // A directory that the run resumes from is locked before it is read.

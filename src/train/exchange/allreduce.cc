@@ -48,6 +48,7 @@ AllreduceExchange::AllreduceExchange(const Workers& workers, const ExchangeSetup
       parameters_(setup.parameters),
       buffers_(setup.buffers),
       clipNorm_(setup.clipNorm),
+      metrics_(setup.metrics),
       firstBuffer_(static_cast<int>(setup.parameters.size())),
       numbersEntry_(firstBuffer_ + static_cast<int>(setup.buffers.size())),
       numbers_(setup.numbers > 0 ? setup.numbers + 1 : 0),
@@ -100,7 +101,9 @@ void AllreduceExchange::finishBuffers() {
 
 void AllreduceExchange::update(double factor, double scale) {
   const torch::NoGradGuard noGrad;
+  const TimePoint began = std::chrono::steady_clock::now();
   updater_->apply(sums_, factor, scale);
+  if (metrics_ != nullptr) metrics_->updateTook(std::chrono::steady_clock::now() - began);
 }
 
 StepResult AllreduceExchange::finish(const StepEnd& end) {

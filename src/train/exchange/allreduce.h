@@ -48,6 +48,7 @@ class AllreduceExchange : public Exchange {
   const std::vector<Parameter> parameters_;
   const std::vector<Parameter> buffers_;
   const double clipNorm_;
+  TrainMetrics* const metrics_;
   // Entries of the reducer: parameters, buffers, then (if there are any) the numbers.
   const int firstBuffer_;
   const int numbersEntry_;

@@ -1,4 +1,4 @@
-#include "bench/processes.h"
+#include "launch/processes.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 
 #include "launch/program.h"
 
-namespace colla::bench {
+namespace colla::launch {
 namespace {
 
 constexpr std::chrono::seconds kGrace{2};
@@ -33,8 +33,8 @@ std::vector<std::string> environmentWith(const std::map<std::string, std::string
   return entries;
 }
 
-Result<launch::Command> commandOf(const ProcessSpec& spec, int input, int output) {
-  launch::Command command;
+Result<Command> commandOf(const ProcessSpec& spec, int input, int output) {
+  Command command;
   command.input = input;
   command.output = command.error = output;
   command.networkNamespace = spec.networkNamespace;
@@ -47,8 +47,7 @@ Result<launch::Command> commandOf(const ProcessSpec& spec, int input, int output
     return command;
   }
   const char* const path = std::getenv("PATH");
-  COLLA_TRY_ASSIGN(command.program,
-                   launch::findProgram(spec.program.front(), path == nullptr ? "" : path));
+  COLLA_TRY_ASSIGN(command.program, findProgram(spec.program.front(), path == nullptr ? "" : path));
   command.arguments = spec.program;
   command.environment = environmentWith(spec.environment);
   return command;
@@ -76,9 +75,9 @@ void Watch::wait(std::chrono::nanoseconds limit) {
 }
 
 Result<std::unique_ptr<Processes>> Processes::start(std::span<const ProcessSpec> specs,
-                                                    const launch::Inherited& inherited) {
+                                                    const Inherited& inherited) {
   const UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  std::vector<launch::Command> commands;
+  std::vector<Command> commands;
   std::vector<UniqueFd> writers;  // Closed here once the guardian has its copies.
   std::vector<One> all;
   for (const ProcessSpec& spec : specs) {
@@ -97,8 +96,8 @@ Result<std::unique_ptr<Processes>> Processes::start(std::span<const ProcessSpec>
     commands.push_back(*std::move(command));
   }
   std::fflush(nullptr);  // Or the forks would write it a second time.
-  COLLA_TRY_ASSIGN(launch::Guardian guardian, launch::Guardian::create(commands, inherited));
-  guardian.send({launch::Order::Kind::kStart});
+  COLLA_TRY_ASSIGN(Guardian guardian, Guardian::create(commands, inherited));
+  guardian.send({Order::Kind::kStart});
   return std::unique_ptr<Processes>(new Processes(std::move(all), std::move(guardian)));
 }
 
@@ -114,7 +113,7 @@ Processes::~Processes() {
 void Processes::askToEnd() {
   if (patience_) return;
   patience_ = Deadline::after(kGrace);
-  guardian_.send({launch::Order::Kind::kSignal, SIGTERM});
+  guardian_.send({Order::Kind::kSignal, SIGTERM});
 }
 
 bool Processes::allEnded() const {
@@ -147,7 +146,7 @@ void Processes::readOutput(One& one) {
 }
 
 void Processes::takeEvents() {
-  using Kind = launch::Event::Kind;
+  using Kind = Event::Kind;
   while (true) {
     const auto event = guardian_.next();
     if (!event.ok() && event.status().code() == StatusCode::kCancelled) return;
@@ -192,4 +191,4 @@ std::string Processes::obituary(const One& one) {
   return text;
 }
 
-}  // namespace colla::bench
+}  // namespace colla::launch

@@ -1,5 +1,5 @@
-// Processes that a benchmark starts together. They are one job of launch's guardian
-// (launch/guardian.h), so none of them outlives the benchmark, whatever happens to it. What they
+// Processes that a benchmark or a study starts together. They are one job of the guardian
+// (launch/guardian.h), so none of them outlives this process, whatever happens to it. What they
 // write to their standard output and error is kept for messages.
 //
 // Not thread safe, and to be used in a process with one thread, because it forks.
@@ -22,7 +22,7 @@
 #include "launch/spawn.h"
 #include "launch/tail.h"
 
-namespace colla::bench {
+namespace colla::launch {
 
 // Descriptors to wait for, each with what to do when it is readable.
 class Watch {
@@ -44,7 +44,7 @@ struct ProcessSpec {
   std::function<int()> body = {};
   // Set on top of this process's environment.
   std::map<std::string, std::string> environment = {};
-  int networkNamespace = -1;  // As launch::Command has it.
+  int networkNamespace = -1;  // As Command has it.
   // Called with each line that it writes; may be empty.
   std::function<void(const std::string& line)> heard = {};
 };
@@ -61,14 +61,14 @@ class Processes {
     bool failed = false;             // Its end was not exit code 0.
     UniqueFd output;                 // Invalid once all was read.
     std::string line;                // What came after the last newline.
-    launch::Tail tail;
+    Tail tail;
     std::function<void(const std::string& line)> heard;
   };
 
   // `inherited`: the signals and limits that the processes get. Their start is under way when this
   // returns.
   static Result<std::unique_ptr<Processes>> start(std::span<const ProcessSpec> specs,
-                                                  const launch::Inherited& inherited);
+                                                  const Inherited& inherited);
   // Asks them to end (SIGTERM) and after two seconds makes them.
   ~Processes();
   void askToEnd();
@@ -82,15 +82,15 @@ class Processes {
   static std::string obituary(const One& one);
 
  private:
-  Processes(std::vector<One> all, launch::Guardian guardian)
+  Processes(std::vector<One> all, Guardian guardian)
       : all_(std::move(all)), guardian_(std::move(guardian)) {}
   static void readOutput(One& one);
   void takeEvents();
   void ended(One& one, std::string end, bool failed);
 
   std::vector<One> all_;
-  launch::Guardian guardian_;
+  Guardian guardian_;
   std::optional<Deadline> patience_;  // Since askToEnd().
 };
 
-}  // namespace colla::bench
+}  // namespace colla::launch
