@@ -43,6 +43,7 @@ from colla._world import (
     stop_timeline,
 )
 from colla.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+from colla.tensorflow import elastic
 from colla.tensorflow._world import init
 from colla.tensorflow.compression import Compression
 from colla.tensorflow.functions import (
@@ -53,6 +54,7 @@ from colla.tensorflow.functions import (
     broadcast_object_fn,
     broadcast_variables,
 )
+from colla.tensorflow.gradient_aggregation import LocalGradientAggregationHelper
 from colla.tensorflow.mpi_ops import (
     Adasum,
     Average,
@@ -77,5 +79,7 @@ from colla.tensorflow.mpi_ops import (
     reducescatter,
     size_op,
 )
+from colla.tensorflow.optimizer import DistributedOptimizer
+from colla.tensorflow.sync_batch_norm import SyncBatchNormalization
 from colla.tensorflow.tape import DistributedGradientTape, PartialDistributedGradientTape
 from colla.tensorflow.util import _executing_eagerly as _executing_eagerly
