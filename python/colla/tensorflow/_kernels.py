@@ -1,7 +1,9 @@
 """Tensors in, tensors out: how an operation gets its name and its process set, and its gradient.
 
 Eagerly, an operation is matched by the name that it was given or, if it has none, by the order in which a rank starts
-operations of its kind and set. In a graph nobody knows the order: there the node's name counts.
+operations of its kind and set. In a graph nobody knows that order: there the node's name counts. TensorFlow numbers nodes
+without a name in the order in which a graph is made, so ranks that make the same graph have the same names. Names of
+tensors would not do: those of constants from outside a function differ from rank to rank.
 """
 
 import re
@@ -26,7 +28,7 @@ def tensors_of(values: Sequence[Any]) -> list[Any]:
 
 
 def attributes(
-    word: str, tensors: Sequence[Any], name: str | None, process_set: ProcessSet | int, ignore_name_scope: bool = False
+    word: str, name: str | None, process_set: ProcessSet | int, ignore_name_scope: bool = False
 ) -> dict[str, Any]:
     """What every kernel takes."""
     number = process_set if isinstance(process_set, int) else number_of(process_set)
@@ -34,10 +36,7 @@ def attributes(
         if _world._current is None:
             _world.current()  # Raises, in the words of colla.torch.
         return {"tensor_name": name or "", "ordered": not name, "process_set_id": number}
-    if name is None:
-        ends = tensors[:1] if len(tensors) == 1 else [tensors[0], tensors[-1]]
-        name = "_".join([f"Colla{word}", *(tensor.name for tensor in ends)])
-    name = re.sub(r"[^A-Za-z0-9_.\-/]", "_", name)
+    name = re.sub(r"[^A-Za-z0-9_.\-/]", "_", name or f"Colla{word}")
     return {"name": name, "process_set_id": number, "ignore_name_scope": ignore_name_scope}
 
 
@@ -57,7 +56,7 @@ def reduce(
         op=int(op),
         prescale_factor=prescale_factor,
         postscale_factor=postscale_factor,
-        **attributes("Allreduce", tensors, name, process_set, ignore_name_scope),
+        **attributes("Allreduce", name, process_set, ignore_name_scope),
     )
 
 
@@ -70,7 +69,7 @@ def gather(
     """An allgather of several tensors together."""
     tensors = tensors_of(tensors)
     return kernels.colla_allgather(
-        tensors=tensors, **attributes("Allgather", tensors, name, process_set, ignore_name_scope)
+        tensors=tensors, **attributes("Allgather", name, process_set, ignore_name_scope)
     )
 
 
@@ -90,7 +89,7 @@ def scatter(
         op=int(op),
         prescale_factor=prescale_factor,
         postscale_factor=postscale_factor,
-        **attributes("Reducescatter", tensors, name, process_set, ignore_name_scope),
+        **attributes("Reducescatter", name, process_set, ignore_name_scope),
     )
 
 
@@ -105,7 +104,7 @@ def send(
     (tensor,) = tensors_of([tensor])
     splits = tf.constant([], tf.int32) if splits is None else tf.convert_to_tensor(splits)
     return kernels.colla_alltoall(
-        tensor=tensor, splits=splits, **attributes("Alltoall", [tensor], name, process_set, ignore_name_scope)
+        tensor=tensor, splits=splits, **attributes("Alltoall", name, process_set, ignore_name_scope)
     )
 
 
@@ -161,7 +160,8 @@ def _of_broadcast(operation: Any, *gradients: Any) -> list[Any]:
     reduced = reduce(_typed(operation, gradients), op=Op.AVERAGE, process_set=number)
     if _world.rank() == operation.get_attr("root_rank"):
         return reduced
-    return [tf.zeros_like(gradient) for gradient in reduced]
+    with tf.control_dependencies([] if tf.executing_eagerly() else reduced):  # The root waits for this rank.
+        return [tf.zeros_like(gradient) for gradient in reduced]
 
 
 @framework_ops.RegisterGradient("CollaAlltoall")

@@ -133,16 +133,11 @@ def _load() -> tuple[Any, Any]:
 kernels, _functions = _load()
 
 # Collectives are stateful, so that they are neither computed beforehand nor merged. TensorFlow would carry out stateful
-# operations of a function one after another; those in this list may go on at the same time, as its own collectives do.
-_UNORDERED = (
-    "CollaAllreduce",
-    "CollaReducescatter",
-    "CollaAllgather",
-    "CollaAlltoall",
-    "CollaBroadcast",
-    "CollaNumber",
-)
-auto_control_deps.ASYNC_STATEFUL_OPS = frozenset([*auto_control_deps.ASYNC_STATEFUL_OPS, *_UNORDERED])
+# operations of a function one after another. Those on its list of exceptions go on at the same time, and run also where
+# nobody needs the result: the other ranks wait for them.
+_COLLECTIVES = ("CollaAllreduce", "CollaReducescatter", "CollaAllgather", "CollaAlltoall", "CollaBroadcast")
+auto_control_deps.MUST_RUN_ORDER_INSENSITIVE_STATEFUL_OPS |= frozenset(_COLLECTIVES)
+auto_control_deps.ASYNC_STATEFUL_OPS |= frozenset(["CollaNumber"])
 
 
 def use(table: object | None) -> None:

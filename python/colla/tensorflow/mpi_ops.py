@@ -188,7 +188,7 @@ def broadcast(
     return kernels.colla_broadcast(
         tensors=tensors,
         root_rank=root_rank,
-        **_kernels.attributes("Broadcast", tensors, name, process_set, ignore_name_scope),
+        **_kernels.attributes("Broadcast", name, process_set, ignore_name_scope),
     )[0]
 
 
@@ -210,7 +210,7 @@ def broadcast_(
     done = kernels.colla_broadcast_variables(
         variables=[variable.handle for variable in variables],
         root_rank=root_rank,
-        **_kernels.attributes("BroadcastVariables", variables, name, process_set),
+        **_kernels.attributes("BroadcastVariables", name, process_set),
     )
     with tf.control_dependencies([done] if done is not None else []):
         return [variable.read_value() for variable in variables]
