@@ -34,20 +34,19 @@ CollaNumbers viewOf(std::span<const std::int64_t> numbers) {
   return {numbers.data(), static_cast<std::int64_t>(numbers.size())};
 }
 
-std::int32_t explain(const Status& status, CollaReason* reason) {
-  const std::string_view message = status.message();
-  const std::size_t length = std::min(message.size(), sizeof(reason->text) - 1);
-  std::memcpy(reason->text, message.data(), length);
-  reason->text[length] = 0;
-  return static_cast<std::int32_t>(status.code());
-}
-
-// What an operation ends with, for whoever reads the message alone: what broke comes first, unless
-// it is the operation itself.
+// For readers of the message alone: what broke comes first, unless it is the operation itself.
 std::string outcomeOf(const Status& status) {
   const bool own = status.ok() || status.code() == StatusCode::kInvalidArgument ||
                    status.code() == StatusCode::kUnsupported;
   return own ? std::string(status.message()) : toString(status);
+}
+
+std::int32_t explain(const Status& status, CollaReason* reason) {
+  const std::string message = outcomeOf(status);
+  const std::size_t length = std::min(message.size(), sizeof(reason->text) - 1);
+  std::memcpy(reason->text, message.data(), length);
+  reason->text[length] = 0;
+  return static_cast<std::int32_t>(status.code());
 }
 
 std::size_t bytesOf(DataType type, std::span<const std::int64_t> shape) {

@@ -44,10 +44,11 @@ absl::Status statusOf(std::int32_t code, const std::string& message) {
       return absl::FailedPreconditionError(message);
     case COLLA_NO_MEMORY:
       return absl::ResourceExhaustedError(message);
+    // colla.tensorflow.elastic knows by the first word that the job has failed, and not TensorFlow.
     case COLLA_CANCELLED:
-      return absl::AbortedError(message);
+      return absl::AbortedError("colla: " + message);
     default:
-      return absl::UnknownError(message);
+      return absl::UnknownError("colla: " + message);
   }
 }
 

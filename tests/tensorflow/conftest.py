@@ -30,13 +30,25 @@ def python():
 
 
 @pytest.fixture
-def run_ranks(python):
+def environment():
+    """Variables of a process that runs a script of `ranks`."""
+    path = os.pathsep.join([os.environ["PYTHONPATH"], str(ROOT / "tests" / "python" / "ranks")])
+    return os.environ | {"PYTHONPATH": path}
+
+
+@pytest.fixture
+def run_ranks(python, environment):
     """Runs a script of the folder `ranks` as a job of `np` workers, and returns the finished process. The job ends by
     itself after `timeout` seconds."""
 
-    def run(script, np=2, *, arguments=(), flags=(), timeout=120, **variables):
-        command = [COLLA, "run", "-np", str(np), "--timeout", str(timeout), *flags, "--", python, RANKS / script, *arguments]
-        environment = os.environ | {"PYTHONPATH": f"{os.environ['PYTHONPATH']}:{ROOT / 'tests/python/ranks'}"} | variables
-        return subprocess.run(command, capture_output=True, text=True, timeout=timeout + 30, env=environment)
+    def run(script, np=2, *, arguments=(), timeout=150, **variables):
+        launch = [COLLA, "run", "-np", str(np), "--timeout", str(timeout), "--"]
+        return subprocess.run(
+            [*launch, python, RANKS / script, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=timeout + 30,
+            env=environment | variables,
+        )
 
     return run

@@ -34,7 +34,7 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
             return func(*args, **kwargs)
         except (tf.errors.UnknownError, tf.errors.AbortedError) as error:
             # What kernels say of a lost rank, a stall and a shutdown: src/tf_kernels/session.cc.
-            if "Colla" in error.message:
+            if "colla: " in error.message:
                 raise HorovodInternalError(error.message) from error
             raise
 

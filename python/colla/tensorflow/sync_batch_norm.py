@@ -8,8 +8,8 @@ from tensorflow import keras
 from colla import _world
 from colla.tensorflow import mpi_ops
 
-# tf-keras, which is Keras 2, and Keras 3 call _moments() with different arguments.
-_IS_KERAS_2 = keras.__version__.startswith("2.")
+# tf-keras, which is Keras 2, and Keras 3 call _moments() with different arguments. (Neither says in itself which it is.)
+_IS_KERAS_2 = hasattr(keras.layers.BatchNormalization, "_calculate_mean_and_var")
 
 
 class SyncBatchNormalization(keras.layers.BatchNormalization):
