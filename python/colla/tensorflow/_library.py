@@ -52,7 +52,8 @@ def _command(output: pathlib.Path) -> list[str]:
 
 def _name() -> str:
     """Changes with whatever the library is made from."""
-    digest = hashlib.sha256(repr((tf.version.VERSION, tf.sysconfig.get_compile_flags(), os.environ.get("CXX"))).encode())
+    flags = [flag for flag in tf.sysconfig.get_compile_flags() if not flag.startswith("-I")]
+    digest = hashlib.sha256(repr((tf.version.VERSION, flags)).encode())
     for source in _sources():
         digest.update(source.read_bytes())
     return f"kernels-{tf.version.VERSION}-{digest.hexdigest()[:16]}.so"

@@ -9,11 +9,11 @@ from _checks import raises, run
 
 import colla.tensorflow as hvd
 
+tf.config.threading.set_inter_op_parallelism_threads(1)  # For check_no_thread_waits.
 with raises(ValueError, "call init() first"):
     hvd.allreduce(tf.constant(1.0))
 assert int(hvd.process_set_included_op()) == -1
 
-tf.config.threading.set_inter_op_parallelism_threads(1)  # For check_no_thread_waits.
 hvd.init()
 RANK, SIZE = hvd.rank(), hvd.size()
 FLOATS = [tf.float16, tf.bfloat16, tf.float32, tf.float64]
