@@ -47,6 +47,7 @@ from colla.tensorflow import (
 from colla.tensorflow import _keras
 from colla.tensorflow._keras import (
     DistributedOptimizer,
+    PartialDistributedOptimizer,
     allgather,
     allreduce,
     broadcast,

@@ -15,16 +15,19 @@ class BroadcastGlobalVariables:
     """Replaces the model's and the optimizer's variables by those of `root_rank` after the first batch, when all of them
     have been made. So all ranks begin with the same, at random or from a checkpoint.
 
-    `device` is there for Horovod's sake.
+    `local_variables` are left to each rank. `device` is there for Horovod's sake.
     """
 
     model: Any
 
-    def __init__(self, root_rank: int, device: str = "") -> None:
+    def __init__(self, root_rank: int, device: str = "", local_variables: Any = None) -> None:
         super().__init__()
         self.root_rank = root_rank
         self.broadcast_done = False
         self._local: set[Any] = set()
+        listed = [] if local_variables is None else local_variables
+        for variable in listed if isinstance(listed, (list, tuple, set)) else [listed]:
+            self.register_local_var(variable)
 
     def register_local_var(self, var: Any) -> None:
         """Leaves `var` to this rank."""

@@ -30,6 +30,14 @@ def check_groups(groups: Groups, num_groups: int) -> Groups:
     raise ValueError(f"groups takes a number above 0 or lists of variables, not {groups!r}")
 
 
+def variables_of(local_layers: Any) -> list[Any]:
+    """What is trained in layers of Keras: one, several, or None."""
+    layers = [local_layers] if hasattr(local_layers, "trainable_weights") else list(local_layers or [])
+    if any(not hasattr(layer, "trainable_weights") for layer in layers):
+        raise ValueError("local_layers takes layers of Keras")
+    return [variable for layer in layers for variable in layer.trainable_weights]
+
+
 class Reducer:
     """Reduces gradients over the ranks of a process set, but for those of local variables.
 

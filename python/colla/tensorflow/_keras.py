@@ -9,7 +9,7 @@ from colla._core import Op
 from colla._process_sets import ProcessSet, global_process_set
 from colla._reductions import Average, Sum
 from colla.tensorflow import functions, mpi_ops
-from colla.tensorflow._gradients import Groups, Reducer, check_groups
+from colla.tensorflow._gradients import Groups, Reducer, check_groups, variables_of
 from colla.tensorflow._keras_optimizer import wrap
 from colla.tensorflow.compression import Compression, Compressor
 
@@ -49,6 +49,14 @@ def DistributedOptimizer(
         scale_local_gradients,
     )
     return wrap(optimizer, reducer, backward_passes_per_step, average_aggregated_gradients)
+
+
+def PartialDistributedOptimizer(optimizer: Any, *args: Any, local_layers: Any = None, **kwargs: Any) -> Any:
+    """``DistributedOptimizer()`` that leaves the gradients of `local_layers`, one layer of Keras or several, to each rank."""
+    made = DistributedOptimizer(optimizer, *args, **kwargs)
+    for variable in variables_of(local_layers):
+        made.register_local_var(variable)
+    return made
 
 
 def evaluate(result: Any) -> Any:

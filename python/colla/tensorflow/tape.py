@@ -8,7 +8,7 @@ import tensorflow as tf
 from colla._core import Op
 from colla._process_sets import ProcessSet, global_process_set
 from colla._reductions import Average
-from colla.tensorflow._gradients import Groups, Reducer, check_groups
+from colla.tensorflow._gradients import Groups, Reducer, check_groups, variables_of
 from colla.tensorflow.compression import Compression, Compressor
 
 
@@ -116,12 +116,7 @@ def PartialDistributedGradientTape(
 ) -> Any:
     """``DistributedGradientTape()`` that leaves the gradients of `local_layers`, one layer of Keras or several, to each
     rank."""
-    if local_layers is None:
-        local_layers = []
-    elif hasattr(local_layers, "trainable_weights"):
-        local_layers = [local_layers]
-    elif any(not hasattr(layer, "trainable_weights") for layer in local_layers):
-        raise ValueError("local_layers takes layers of Keras")
+    local = variables_of(local_layers)
     tape = DistributedGradientTape(
         gradtape,
         device_dense,
@@ -135,7 +130,6 @@ def PartialDistributedGradientTape(
         process_set,
         scale_local_gradients,
     )
-    for layer in local_layers:
-        for variable in layer.trainable_weights:
-            tape.register_local_source(variable)
+    for variable in local:
+        tape.register_local_source(variable)
     return tape

@@ -144,11 +144,11 @@ def check_passes_and_local_variables():
     assert weights(model) != before and int(model.optimizer.iterations) == 2
     same_everywhere(weights(model))
 
-    model = network(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)))
-    broadcast = hvd.callbacks.BroadcastGlobalVariablesCallback(0)
-    for variable in model.layers[-1].trainable_weights:
-        model.optimizer.register_local_var(variable)
-        broadcast.register_local_var(variable)
+    model = network(keras.optimizers.SGD(0.1))
+    last = model.layers[-1]
+    optimizer = hvd.PartialDistributedOptimizer(keras.optimizers.SGD(0.1), local_layers=last)
+    model.compile(optimizer=optimizer, loss=model.loss)
+    broadcast = hvd.callbacks.BroadcastGlobalVariablesCallback(0, local_variables=last.trainable_weights)
     fit(model, 1, [broadcast])
     everybodys = allgather_object(weights(model))
     assert len({one[-1] for one in everybodys}) == SIZE and len({one[0] for one in everybodys}) == 1
