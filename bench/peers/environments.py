@@ -12,16 +12,18 @@ import signal
 import subprocess
 import sys
 
-# The environment's folder, and what pip installs into it.
+# The environment's folder, what pip installs into it, and what it installs there without dependencies.
 PACKAGES = {
     # MXNet still says np.bool, which newer numpy does not have.
-    "mxnet": ("mxnet-1.9.1", ["mxnet==1.9.1", "numpy<1.24"]),
-    "tf": ("tensorflow-cpu-2.21.0", ["tensorflow-cpu==2.21.0"]),
+    "mxnet": ("mxnet-1.9.1", ["mxnet==1.9.1", "numpy<1.24"], []),
+    # A peer, and what tests/tensorflow runs in. tf_keras, which is Keras 2, asks for a TensorFlow with CUDA.
+    "tf": ("tensorflow-2026.11", ["tensorflow-cpu==2.21.0"], ["tf_keras==2.21.0"]),
     # Not a peer: tests/frameworks trains with each of these on Colla's backend for torch.distributed.
     "frameworks": (
         "frameworks-2026.11",
         ["torch==2.13.0", "numpy==2.4.6", "lightning==2.6.6", "accelerate==1.15.0", "transformers==5.23.0"]
         + ["ray[train]==2.60.0", "pyspark==4.3.0", "cloudpickle==3.1.2"],
+        [],
     ),
 }
 
@@ -68,7 +70,7 @@ def cache():
 
 
 def find_cached(name, make, tell):
-    folder, requirements = PACKAGES[name]
+    folder, requirements, alone = PACKAGES[name]
     place = cache() / folder
     python = place / "bin/python"
     if python.exists():
@@ -82,11 +84,13 @@ def find_cached(name, make, tell):
             f"make {place.parent}: {error.strerror}; set XDG_CACHE_HOME to a place that can be "
             "written to"
         )
-    tell(f"install {' '.join(requirements)} into {place} (once; it takes minutes)")
+    tell(f"install {' '.join(requirements + alone)} into {place} (once; it takes minutes)")
     # Python finds its environment by where it is started from, so it can be moved.
     unfinished = place.with_name(f"{place.name}.{os.getpid()}")
     try:
         install(requirements, unfinished)
+        if alone:
+            fetch(alone, unfinished, "--no-deps")
         if not python.exists():  # Otherwise a different run was faster.
             unfinished.rename(place)
     finally:
@@ -102,8 +106,12 @@ def install(requirements, place):
             "cannot make a Python environment: apt-get install python3-venv, or set "
             f"COLLA_PEER_PYTHON ({problem})"
         )
+    fetch(requirements, place)
+
+
+def fetch(requirements, place, *flags):
     pip = [f"{place}/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    problem = run(pip + requirements)
+    problem = run([*pip, *flags, *requirements])
     if problem:
         raise NotThere(
             f"cannot install {' '.join(requirements)} from PyPI: see that pip reaches it (a proxy, "

@@ -87,10 +87,14 @@ class Exchange:
 
     def __init__(self, job: Job, settings: dict[str, str] = ...) -> None: ...
     def close(self) -> None: ...
+    @property
+    def table(self) -> object:
+        """A capsule for kernels of a framework: src/python/operations_table.h."""
+
     def submit(
         self,
         kind: Kind,
-        names: list[str],
+        name: str,
         inputs: list[AnyArray],
         results: list[AnyArray] = ...,
         set: int = 0,

@@ -4,7 +4,6 @@ Ranks may start operations in any order: they are matched by name. What has no n
 in which a rank started operations of its kind in its process set.
 """
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -13,31 +12,6 @@ from colla._core import Kind, Op
 
 # Makes what the caller gets of the arrays with the results, and of the numbers that came with them.
 Finish: TypeAlias = Callable[[list[Any], list[int]], Any]
-
-_WORDS = {
-    kind: kind.name.lower()
-    for kind in (Kind.ALLREDUCE, Kind.ALLGATHER, Kind.BROADCAST, Kind.ALLTOALL, Kind.REDUCESCATTER, Kind.BARRIER)
-}
-
-
-class _Names:
-    """Names for operations that were given none. Ranks that came together in ``join()`` may have started
-    different numbers of them: they count from 0 again, under different names."""
-
-    def __init__(self) -> None:
-        self.joins = 0
-        self.counters: dict[tuple[str, int], "itertools.count[int]"] = {}
-
-    def next(self, kind: str, process_set: int) -> str:
-        counter = self.counters.get((kind, process_set))
-        if counter is None:
-            counter = self.counters[kind, process_set] = itertools.count()
-        return f"noname.{self.joins}.{next(counter)}"
-
-    def joined(self) -> None:
-        self.joins += 1
-        self.counters.clear()
-
 
 class Exchange:
     """The operations of one job that this process has started.
@@ -48,7 +22,6 @@ class Exchange:
     def __init__(self, job: _core.Job, settings: Mapping[str, str]) -> None:
         self.core = _core.Exchange(job, dict(settings))
         self._finishes: dict[int, Finish] = {}
-        self._names = _Names()
 
     def submit(
         self,
@@ -69,11 +42,9 @@ class Exchange:
         `results` are the arrays for the results, or empty: then each result is a new ``_core.Array``. Neither
         inputs nor results may be changed before ``synchronize()``.
         """
-        word = _WORDS[kind]
-        base = f"{word}.{name if name is not None else self._names.next(word, process_set)}"
-        count = len(inputs)
-        names = [base] if count <= 1 else [f"{base}.{i + 1}of{count}" for i in range(count)]
-        handle = self.core.submit(kind, names, inputs, results, process_set, op, prescale, postscale, root, splits)
+        handle = self.core.submit(
+            kind, name or "", inputs, results, process_set, op, prescale, postscale, root, splits
+        )
         self._finishes[handle] = finish
         return handle
 
@@ -98,7 +69,6 @@ class Exchange:
         """Says that this rank has no more data, and waits for all others to say so. Returns the rank that came
         last."""
         _, numbers = self.core.wait(self.core.join())
-        self._names.joined()
         return numbers[0]
 
     def barrier(self, process_set: int) -> None:

@@ -28,6 +28,8 @@ ALIASES: Mapping[str, str] = {
     "horovod.common.exceptions": "colla.exceptions",
     "horovod.common.process_sets": "colla._process_sets",
     "horovod.runner": "colla.horovod",
+    "horovod.tensorflow": "colla.tensorflow",
+    "horovod.keras": "colla.keras",
     "horovod.torch": "colla.torch",
 }
 

@@ -14,14 +14,15 @@
 #include <vector>
 
 #include "base/config.h"
-#include "base/thread_annotations.h"
 #include "job/settings.h"
 #include "named/exchange.h"
 #include "python/bind.h"
 #include "python/job.h"
 #include "python/memory.h"
+#include "python/open_exchange.h"
 #include "python/operations.h"
 #include "python/raise.h"
+#include "python/table.h"
 
 namespace colla::python {
 namespace {
@@ -47,11 +48,11 @@ Result<named::Options> optionsOf(const Settings& settings) {
 
 class PythonExchange {
  public:
-  PythonExchange(const PythonJob& job, const Settings& settings) : job_(job.job()) {
+  PythonExchange(const PythonJob& job, const Settings& settings) {
     const auto options = valueOrRaise(optionsOf(settings));
-    const auto created = [&] {
+    const auto created = [&, shared = job.job()] {
       py::gil_scoped_release unlocked;
-      return named::NamedExchange::create(*job_, options);
+      return OpenExchange::create(shared, options);
     };
     exchange_ = valueOrRaise(created());
     const std::string timeline = valueOrRaise(job::loadConfig(settings)).text("timeline");
@@ -61,25 +62,23 @@ class PythonExchange {
 
   // Ends what is pending; later calls are refused.
   void close() {
-    std::shared_ptr<named::NamedExchange> last;
-    {
-      const MutexLock lock(mutex_);
-      last = std::move(exchange_);
-    }
     py::gil_scoped_release unlocked;
-    last.reset();
+    exchange_->close();
   }
 
-  // `results` are arrays for the results, whose shapes the caller knows then, or none.
-  Operations::Handle submit(named::Kind kind, const std::vector<std::string>& names,
-                            const py::list& inputs, const py::list& results, int set, named::Op op,
-                            double prescale, double postscale, int root,
-                            const std::vector<std::int64_t>& splits) {
-    if (kind != named::Kind::kBarrier &&
-        (names.size() != inputs.size() || (!results.empty() && results.size() != inputs.size()))) {
-      raise({StatusCode::kInvalidArgument, "as many names as tensors are needed"});
+  // For kernels of a framework: operations_table.h.
+  py::capsule table() const { return tableOf(exchange_); }
+
+  // `name` may be empty: see OpenExchange::namesOf(). `results` are arrays for the results, whose
+  // shapes the caller knows then, or none.
+  Operations::Handle submit(named::Kind kind, const std::string& name, const py::list& inputs,
+                            const py::list& results, int set, named::Op op, double prescale,
+                            double postscale, int root, const std::vector<std::int64_t>& splits) {
+    if (!results.empty() && results.size() != inputs.size()) {
+      raise({StatusCode::kInvalidArgument, "as many results as tensors are needed"});
     }
     const auto exchange = open();
+    const auto names = exchange_->namesOf(kind, name, set, inputs.size());
     PendingOperation made;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       made.inputs.push_back(valueOrRaise(memoryOf(inputs[i], names[i], Access::kRead)));
@@ -115,12 +114,11 @@ class PythonExchange {
   }
 
   Operations::Handle join() {
-    const auto exchange = open();
     PendingOperation made;
     made.pending = 1;
     const auto [handle, operation] = operations_.add(std::move(made));
     const Status status =
-        exchange->join([this, operation = operation](const Status& outcome, int last) {
+        exchange_->join([this, operation = operation](const Status& outcome, int last) {
           const std::int64_t number = last;
           operations_.endPart(operation, outcome, {&number, 1});
         });
@@ -201,15 +199,7 @@ class PythonExchange {
     }
   }
 
-  std::shared_ptr<named::NamedExchange> open() {
-    std::shared_ptr<named::NamedExchange> exchange;
-    {
-      const MutexLock lock(mutex_);
-      exchange = exchange_;
-    }
-    if (exchange == nullptr) raise({StatusCode::kCancelled, "this exchange was shut down"});
-    return exchange;
-  }
+  std::shared_ptr<named::NamedExchange> open() const { return valueOrRaise(exchange_->get()); }
 
   [[noreturn]] static void raiseUnknown(Operations::Handle handle) {
     raise({StatusCode::kInvalidArgument,
@@ -256,10 +246,8 @@ class PythonExchange {
                         name, fmt::join(shape, ", "), fmt::join(output.shape, ", "))};
   }
 
-  std::shared_ptr<Job> job_;  // Outlives the exchange.
-  Operations operations_;     // Outlives the exchange, which ends them.
-  Mutex mutex_;
-  std::shared_ptr<named::NamedExchange> exchange_ COLLA_GUARDED_BY(mutex_);
+  Operations operations_;  // Outlives the exchange, which ends them.
+  std::shared_ptr<OpenExchange> exchange_;
 };
 
 }  // namespace
@@ -285,7 +273,8 @@ void bindNamed(py::module_& module) {
       .def(py::init<const PythonJob&, const Settings&>(), py::arg("job"),
            py::arg("settings") = Settings())
       .def("close", &PythonExchange::close)
-      .def("submit", &PythonExchange::submit, py::arg("kind"), py::arg("names"), py::arg("inputs"),
+      .def_property_readonly("table", &PythonExchange::table)
+      .def("submit", &PythonExchange::submit, py::arg("kind"), py::arg("name"), py::arg("inputs"),
            py::arg("results") = py::list(), py::arg("set") = 0, py::arg("op") = Op::kSum,
            py::arg("prescale") = 1.0, py::arg("postscale") = 1.0, py::arg("root") = 0,
            py::arg("splits") = std::vector<std::int64_t>())

@@ -5,6 +5,18 @@ from collections.abc import Iterable
 
 import colla._world
 from colla import _torch
+from colla._built import (
+    ccl_built,
+    cuda_built,
+    ddl_built,
+    gloo_built,
+    gloo_enabled,
+    mpi_built,
+    mpi_enabled,
+    mpi_threads_supported,
+    nccl_built,
+    rocm_built,
+)
 from colla._meeting import Meeting
 from colla._process_sets import ProcessSet
 from colla._world import (
@@ -24,14 +36,24 @@ from colla._world import (
 from colla.torch import _torchrun
 
 __all__ = [
+    "ccl_built",
     "cross_rank",
     "cross_size",
+    "cuda_built",
     "current",
+    "ddl_built",
+    "gloo_built",
+    "gloo_enabled",
     "is_homogeneous",
     "is_initialized",
     "local_rank",
     "local_size",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
     "rank",
+    "rocm_built",
     "shutdown",
     "size",
     "start_timeline",
@@ -57,53 +79,3 @@ def init(
     if meeting is None and not is_initialized() and _torchrun.needs_meeting(os.environ):
         meeting = _torchrun.meeting()
     colla._world.init(comm, process_sets, meeting=meeting, torch_version=_torch.torch_version)
-
-
-def mpi_built() -> bool:
-    """False: Colla has a transport of its own."""
-    return False
-
-
-def mpi_enabled() -> bool:
-    """False: Colla has a transport of its own."""
-    return False
-
-
-def mpi_threads_supported() -> bool:
-    """Raises ValueError: there is no MPI to ask about."""
-    raise ValueError("Colla does not use MPI: programs may use it beside Colla as they like")
-
-
-def gloo_built() -> bool:
-    """False: Colla has a transport of its own."""
-    return False
-
-
-def gloo_enabled() -> bool:
-    """False: Colla has a transport of its own."""
-    return False
-
-
-def nccl_built() -> int:
-    """0: there is no version of NCCL."""
-    return 0
-
-
-def ddl_built() -> bool:
-    """False."""
-    return False
-
-
-def ccl_built() -> bool:
-    """False."""
-    return False
-
-
-def cuda_built() -> bool:
-    """False: tensors in this machine's memory only."""
-    return False
-
-
-def rocm_built() -> bool:
-    """False: tensors in this machine's memory only."""
-    return False

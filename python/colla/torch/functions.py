@@ -1,13 +1,14 @@
 """State from one rank to all: parameters, optimizers, and whatever can be pickled."""
 
-import pickle
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 
+from colla._objects import allgather_object, broadcast_object
 from colla.torch import _world, ops
-from colla.torch.process_sets import ProcessSet, global_process_set
+
+__all__ = ["allgather_object", "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters"]
 
 _Named = tuple[str | None, torch.Tensor]
 
@@ -93,39 +94,3 @@ def broadcast_optimizer_state(
         for param in params:
             if param.requires_grad and param.grad is None:
                 param.grad = torch.zeros_like(param)
-
-
-def broadcast_object(
-    obj: Any,
-    root_rank: int = 0,
-    name: str | None = None,
-    process_set: ProcessSet = global_process_set,
-) -> Any:
-    """The object of `root_rank`, which is pickled for it. The others may bring anything.
-
-    Objects of a job's ranks are trusted: unpickling runs code.
-    """
-    mine = _world.rank() == root_rank
-    content = torch.empty(0, dtype=torch.uint8)
-    if mine:
-        content = torch.frombuffer(bytearray(pickle.dumps(obj)), dtype=torch.uint8)
-    length = torch.tensor([content.numel()])
-    ops.broadcast_(length, root_rank, name and f"{name}.length", process_set)
-    if not mine:
-        content = torch.empty(int(length), dtype=torch.uint8)
-    ops.broadcast_(content, root_rank, name and f"{name}.content", process_set)
-    return obj if mine else pickle.loads(content.numpy().tobytes())
-
-
-def allgather_object(
-    obj: Any, name: str | None = None, process_set: ProcessSet = global_process_set
-) -> list[Any]:
-    """The objects of all ranks, in their order, which are pickled for it.
-
-    Objects of a job's ranks are trusted: unpickling runs code.
-    """
-    content = torch.frombuffer(bytearray(pickle.dumps(obj)), dtype=torch.uint8)
-    lengths = ops.allgather_async(torch.tensor([content.numel()]), name and f"{name}.length", process_set)
-    contents = ops.allgather_async(content, name and f"{name}.content", process_set)
-    parts = ops.synchronize(contents).split(ops.synchronize(lengths).tolist())
-    return [pickle.loads(part.numpy().tobytes()) for part in parts]

@@ -6,7 +6,6 @@ which a rank started operations of its kind in its process set. Each returns a h
 """
 
 import functools
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -15,14 +14,8 @@ import torch
 from colla._core import Array, Kind, Op
 from colla._exchange import Finish
 from colla._process_sets import ProcessSet, global_process_set, number_of
+from colla._reductions import Adasum, Average, Max, Min, Product, Sum, choose_op
 from colla.torch import _world
-
-Average = Op.AVERAGE
-Sum = Op.SUM
-Adasum = Op.ADASUM
-Min = Op.MIN
-Max = Op.MAX
-Product = Op.PRODUCT
 
 Splits: TypeAlias = torch.Tensor | Sequence[int] | None
 
@@ -43,20 +36,6 @@ _TYPES = frozenset(
 
 # The op and the two factors of an operation that reduces nothing.
 _AS_IT_IS = (Op.SUM, 1.0, 1.0)
-
-
-def choose_op(op: Op | None, average: bool | None) -> Op:
-    """What `op` and its forerunner `average`, of which at most one is given, ask for."""
-    if op is not None:
-        if average is not None:
-            raise ValueError("op and average say the same: give op alone")
-        if not isinstance(op, Op):
-            raise ValueError(f"op is {op!r}, but takes Average, Sum, Adasum, Min, Max or Product")
-        return op
-    if average is not None:
-        warnings.warn("average is deprecated: use op=Average or op=Sum", DeprecationWarning, stacklevel=3)
-        return Average if average else Sum
-    return Average
 
 
 def _check(tensor: torch.Tensor) -> None:

@@ -7,9 +7,9 @@ What is here is how programs are written for it, and what such a program does wh
 from collections.abc import Callable
 from typing import Any
 
+from colla._elastic_run import run_loop
+from colla._elastic_state import HostUpdateResult, ObjectState, State
 from colla.torch._world import init, shutdown
-from colla.torch.elastic._run import run_loop
-from colla.torch.elastic._state import HostUpdateResult, ObjectState, State
 from colla.torch.elastic.sampler import ElasticSampler
 from colla.torch.elastic.state import TorchState
 

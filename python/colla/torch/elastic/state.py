@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
+from colla._elastic_state import ObjectState
 from colla.torch import _world
-from colla.torch.elastic._state import ObjectState
 from colla.torch.elastic.sampler import ElasticSampler
 from colla.torch.functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters
 

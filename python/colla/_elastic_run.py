@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from colla.exceptions import HorovodInternalError, HostsUpdatedInterrupt
-from colla.torch.elastic._state import State
+from colla._elastic_state import State
 
 
 # Failures with no commit between them, after which another start would only fail again.

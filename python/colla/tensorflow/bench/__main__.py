@@ -1,0 +1,5 @@
+import sys
+
+from colla.tensorflow.bench.command import main
+
+sys.exit(main())

@@ -1,0 +1,15 @@
+"""What several modules, and programs for Horovod, ask about TensorFlow."""
+
+from typing import Any
+
+import tensorflow as tf
+
+
+def _executing_eagerly() -> bool:
+    """Whether operations are carried out at once, and not put into a graph."""
+    return tf.executing_eagerly()
+
+
+def dense(gradient: Any) -> Any:
+    """The gradient as a tensor, also if it is made of slices."""
+    return tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient

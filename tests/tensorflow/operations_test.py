@@ -1,0 +1,36 @@
+"""What ranks do with colla.tensorflow; each script of the folder `ranks` does all checks of one kind."""
+
+import subprocess
+
+import pytest
+from conftest import RANKS
+
+
+def succeeded(done):
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+
+
+@pytest.mark.parametrize("np", [2, 3])
+def test_operations(run_ranks, np):
+    succeeded(run_ranks("operations.py", np))
+
+
+def test_alone(python, environment):
+    """Without a launcher it is a job of one; the same checks hold."""
+    succeeded(
+        subprocess.run([python, RANKS / "operations.py"], capture_output=True, text=True, timeout=120, env=environment)
+    )
+
+
+def test_graphs_of_tensorflow_1(run_ranks, tmp_path):
+    succeeded(run_ranks("graph.py", arguments=[tmp_path]))
+
+
+def test_training(run_ranks):
+    succeeded(run_ranks("training.py"))
+
+
+@pytest.mark.parametrize("which", ["keras 3", "keras 3 by its own name", "tf-keras"])
+def test_keras(run_ranks, tmp_path, which):
+    arguments = [tmp_path, "keras"] if "name" in which else [tmp_path]
+    succeeded(run_ranks("keras_fit.py", arguments=arguments, TF_USE_LEGACY_KERAS=str(int(which == "tf-keras"))))
