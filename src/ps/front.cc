@@ -23,7 +23,7 @@ ServerFront::ServerFront(Options options, PlacesOf placesOf)
     inboxes_.back()->open();
   };
   for (int worker = 0; worker < options_.workers; ++worker) open(worker, kWorkerChannel);
-  open(0, kSaverChannel);
+  open(options_.recorder, kSaverChannel);
   for (int server = 0; server < options_.servers; ++server) {
     // The first server talks to the others, and they to it.
     if (server != options_.rank && (options_.rank == 0 || server == 0)) {

@@ -26,6 +26,7 @@ class ServerFront {
     int rank = 0;  // Among the servers.
     int servers = 1;
     int workers = 1;
+    int recorder = 0;                // The worker that reads snapshots.
     std::vector<std::string> names;  // Of all peers of the transport.
     std::vector<int> peers;          // The transport's number of each member; empty: the same.
     std::uint32_t life = 0;          // See ServerOptions.

@@ -40,6 +40,7 @@ Status serve(Job& job) {
                        .rank = job.rank(),
                        .servers = job.servers(),
                        .workers = epoch.workers(),
+                       .recorder = epoch.recorder(),
                        .names = job.names(),
                        .peers = ps::peersOf(epoch, job),
                        .timeout = job.timeout(),

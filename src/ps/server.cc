@@ -22,6 +22,7 @@ Server::Server(ServerOptions options, std::unique_ptr<Holding> kept)
               .rank = options_.rank,
               .servers = options_.servers,
               .workers = options_.workers,
+              .recorder = options_.recorder,
               .names = options_.names,
               .peers = options_.peers,
               .life = options_.life},

@@ -37,6 +37,7 @@ struct ServerOptions {
   int rank = 0;  // Among the servers.
   int servers = 1;
   int workers = 1;
+  int recorder = 0;                // The worker that reads snapshots.
   std::vector<std::string> names;  // Of all peers of the transport, for messages.
   // The transport's numbers of the workers, then of the servers: those that are in this epoch.
   // Empty: 0, 1, 2, …

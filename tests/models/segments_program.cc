@@ -54,10 +54,11 @@ colla::Task taskOf(const std::string& model) {
       colla::Part::kTrain));
 }
 
-// Process 0 leaves the third segment's first place to process 1, and is idle in the last one.
+// Process 0 leaves the third segment's first place to process 1, and is idle in the last one. Each
+// of three processes records for a time, one of them (3) right after it was idle.
 std::optional<EpochPlan> nextEpoch(std::int64_t step) {
   static const std::map<std::int64_t, EpochPlan> kPlans = {
-      {0, {{0, 1, 2}, 0}}, {3, {{0, 1}, 0}}, {6, {{1, 0, 3, 2}, 0}}, {9, {{1}, 0}}};
+      {0, {{0, 1, 2}, 0}}, {3, {{0, 1}, 1}}, {6, {{1, 0, 3, 2}, 2}}, {9, {{1}, 0}}};
   const auto plan = kPlans.find(step);
   return plan == kPlans.end() ? std::nullopt : std::optional(plan->second);
 }
@@ -84,8 +85,11 @@ void run(const std::vector<std::string>& words) {
                                             .settings = {{"slices", "4"}, {"threads", "1"}},
                                             .serves = true}));
   if (job->role() == colla::Role::kServer) return colla::throwIfError(colla::serve(*job));
-  const bool changes = words.size() > 3;
-  colla::train::Session(*job, task, plan, changes ? nextEpoch : colla::train::NextEpoch()).run();
+  const std::string way = words.size() > 3 ? words[3] : "straight";
+  colla::train::NextEpoch next;
+  if (way == "changes") next = nextEpoch;
+  if (way == "bad-plan") next = [](std::int64_t) { return EpochPlan{{0, 1}, 2}; };
+  colla::train::Session(*job, task, plan, next).run();
 }
 
 }  // namespace

@@ -33,6 +33,17 @@ TEST_P(SegmentsTest, HaveTheBitsOfAStraightRun) {
   EXPECT_EQ(moved.exitCode, 1) << "a run that stands still proves nothing";
 }
 
+// Nothing was given up when a plan is refused: the message is about the plan, on every worker.
+using BadPlanTest = cli::CollaTest;
+TEST_F(BadPlanTest, APlanWhoseRecorderIsNobodyIsRefused) {
+  const auto ended =
+      colla(fmt::format("run -np 2 -- {} mlp allreduce bad bad-plan", COLLA_SEGMENTS_PROGRAM));
+  EXPECT_NE(ended.exitCode, 0);
+  EXPECT_NE(ended.error.find("the recorder, rank 2, is not one of the epoch's ranks 0 to 1"),
+            std::string::npos)
+      << ended.error;
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, SegmentsTest, ::testing::Values("mlp", "deepfam", "lm"));
 
 }  // namespace
