@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cerrno>
 #include <csignal>
@@ -61,9 +60,10 @@ bool isUnknown(CLI::App& app, const std::string& name) {
   return letter && findOption(app, name.substr(0, 2)) == nullptr;
 }
 
-bool isTruth(std::string_view word) {
-  constexpr std::array<std::string_view, 4> kWords = {"true", "false", "1", "0"};
-  return std::ranges::find(kWords, word) != kWords.end();
+// As CLI11 has it: "True", "off", "1".
+bool isTruth(const std::string& word) {
+  bool truth = false;
+  return CLI::detail::lexical_cast(word, truth);
 }
 
 // What is wrong with the names of commands and flags, and flags that lack their value; empty if

@@ -107,6 +107,8 @@ TEST_F(CommandLineTest, WhatIsTooMuchIsNamed) {
   EXPECT_EQ(refusal({"mlp", "more", "words"}), "colla do: there is no place for \"more\"" + see);
   EXPECT_EQ(refusal({"mlp", "--quiet=maybe"}),
             "colla do: --quiet is \"maybe\", but takes true, false or nothing" + see);
+  EXPECT_EQ(refusal({"mlp", "--quiet=True"}), "");
+  EXPECT_TRUE(quiet_);
 }
 
 TEST_F(CommandLineTest, JsonMayNameAFile) {

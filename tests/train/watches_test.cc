@@ -64,15 +64,15 @@ TEST_P(StopTest, AHookEndsTheRun) {
 TEST_P(StopTest, EarlyStopEndsTheRun) {
   const Way& way = GetParam();
   const Words words = {"--steps", "1000000",      "--eval-every",
-                       "2",       "--early-stop", "val_accuracy:2:1"};
+                       "3",       "--early-stop", "val_accuracy:2:1"};
   const Ended ended = runProgram(smallRun("table", run_, joined(words, way.words)));
   ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr(": 2 evaluations brought no better accuracy than"));
   const std::vector<std::int64_t> saved = stepsIn(run_);
   if (way.inStep) {
-    EXPECT_THAT(saved, ElementsAre(0, 6));
+    EXPECT_THAT(saved, ElementsAre(0, 9));
   } else {
-    EXPECT_GE(saved.back(), 6);
+    EXPECT_GE(saved.back(), 9);
   }
   const Ended again =
       runProgram(smallRun("table", run_, joined(joined(words, {"--resume"}), way.words)));
