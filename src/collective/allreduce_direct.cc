@@ -80,7 +80,12 @@ Status allreduceDirect(const Reduction& reduction) {
   const Buffer result = reduction.result;
   const int self = turn.rank();
   const int ranks = turn.size();
-  const std::vector<Range> ranges = chunksOf(result.bytes().size(), ranks);
+  const std::vector<Range> ranges = chunksOf(reduction.partials[0].bytes().size(), ranks);
+  // The elements of the result that a range of the sums is for.
+  const std::size_t wider = sizeOf(reduction.sumType()) / sizeOf(result.type());
+  const auto resultOf = [&](Range range) {
+    return bytesOf(result, {range.begin / wider, range.end / wider});
+  };
   // Results are numbered from here, above every step of the first half on every rank.
   const auto resultStep = [&](std::size_t piece) {
     return static_cast<std::uint32_t>(1U << 31 | piece);
@@ -91,18 +96,29 @@ Status allreduceDirect(const Reduction& reduction) {
   Messages results(turn);
   for (int rank = 0; rank < ranks; ++rank) {
     for (std::size_t piece = 0; rank != self && piece < piecesIn(ranges[rank]); ++piece) {
-      results.recv(rank, resultStep(piece), bytesOf(result, pieceOf(ranges[rank], piece)));
+      results.recv(rank, resultStep(piece), resultOf(pieceOf(ranges[rank], piece)));
     }
   }
+  const auto own = reduction.rounds()
+                       ? std::make_unique_for_overwrite<std::byte[]>(ranges[self].size())
+                       : nullptr;
+  std::byte* const sums = own != nullptr ? own.get() : result.data() + ranges[self].begin;
   std::size_t piece = 0;
   const auto sendOn = [&](Range range) {
+    const std::span<std::byte> part = resultOf(range);
+    if (reduction.rounds()) {
+      wideningFor(result.type())
+          ->round(part.data(),
+                  reinterpret_cast<const float*>(sums + (range.begin - ranges[self].begin)),
+                  part.size() / sizeOf(result.type()));
+    }
     for (int distance = 1; distance < ranks; ++distance) {
-      results.send((self + distance) % ranks, resultStep(piece), bytesOf(result, range));
+      results.send((self + distance) % ranks, resultStep(piece), part);
     }
     ++piece;
   };
-  COLLA_TRY(reduceDirect(turn, reduction.tree, reduction.partials, reduction.op, ranges,
-                         result.data() + ranges[self].begin, sendOn));
+  COLLA_TRY(reduceDirect(turn, reduction.tree, reduction.partials, reduction.op, ranges, sums,
+                         sendOn));
   return results.wait();
 }
 

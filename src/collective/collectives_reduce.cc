@@ -204,8 +204,9 @@ Status reduce(Group& group, ConstBuffer data, Buffer result, int root,
             fold(at, std::span(&out, 1), (end - begin) / elementSize);
           });
     }
-    const collective::Reduction reduction{turn, core.tree(), std::span(&data, 1), result,
-                                          options.op};
+    // What others than the root have there may be of any type.
+    const Buffer into = mine ? result : Buffer(nullptr, 0, data.type());
+    const collective::Reduction reduction{turn, core.tree(), std::span(&data, 1), into, options.op};
     if (core.levels() != nullptr) return collective::reduceLevels(reduction, root);
     return collective::reduceByMessages(reduction, root);
   });

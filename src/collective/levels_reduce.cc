@@ -5,9 +5,10 @@
 // what leaves a host are its partial sums alone, whatever its number of ranks.
 //
 // Where a rank's buffers are private, it copies them into shared memory block by block, and copies
-// the results out again. Blocks are cut at the same places on every host.
+// the results out again.
 //
-// 16-bit floats are sums of float32 between hosts, rounded once where the result goes.
+// 16-bit floats are sums of float32 on their way to where they are added, and rounded there once:
+// results travel with 16 bits.
 #include <algorithm>
 #include <vector>
 
@@ -38,18 +39,12 @@ class LevelsReduction {
 
   Status run() {
     if (board_ != nullptr) COLLA_TRY(meet());
-    std::uint32_t round = 0;
-    for (std::size_t begin = 0; begin < bytes_; begin += kLevelsBlockBytes, ++round) {
-      block_ = {begin, std::min(bytes_, begin + kLevelsBlockBytes)};
-      if (anyCopied_) {
-        if (copied_) copyIn();
-        COLLA_TRY(step());
-      }
-      COLLA_TRY(reduceRail(round));
-      if (anyCopied_) {
-        COLLA_TRY(step());
-        if (copied_) copyOut();
-      }
+    // Rounds are the same on every host, blocks within them are this host's own affair.
+    const std::size_t atOnce = kLevelsRailBytes * levels_.rails();
+    std::uint32_t number = 0;
+    for (std::size_t begin = 0; begin < bytes_; begin += atOnce, ++number) {
+      round_ = {begin, std::min(bytes_, begin + atOnce)};
+      COLLA_TRY(runRound(number));
     }
     return board_ == nullptr || anyCopied_ ? Status() : step();
   }
@@ -66,8 +61,10 @@ class LevelsReduction {
   const SumTree& tree() const { return reduction_.tree; }
   int rankOf(int local) const { return levels_.ranksHere()[local]; }
   bool wantsResult(int local) const { return root_ == kEverybody || root_ == rankOf(local); }
+  // One block of every rail's part, of one partial sum.
+  std::size_t bytesOfCopies() const { return railBlockBytes() * levels_.rails(); }
   std::size_t lengthOf(const Mate& mate) const {
-    return mate.copied ? std::min(bytes_, kLevelsBlockBytes) : bytes_;
+    return mate.copied ? bytesOfCopies() : bytes_;
   }
 
   // Everybody posts where its buffers are, in shared memory or copied there.
@@ -83,7 +80,7 @@ class LevelsReduction {
       copied_ = copied_ || post.inputs[i].region == transport::Place::kNowhere;
     }
     if (copied_) {
-      const std::size_t each = (std::min(bytes_, kLevelsBlockBytes) + kLine - 1) / kLine * kLine;
+      const std::size_t each = bytesOfCopies();
       COLLA_TRY_ASSIGN(const auto copies, levels_.copies(each * count));
       for (std::size_t i = 0; i < count; ++i) {
         copies_.push_back(copies.data() + i * each);
@@ -123,101 +120,157 @@ class LevelsReduction {
     return board_->awaitAll(inside_.deadline);
   }
 
-  // The part of the present block that a rail carries.
+  // The part of the present round that a rail carries.
   Range railPart(int rail) const {
-    if (rail >= levels_.rails()) return {block_.begin, block_.begin};
-    const Range part = chunkOf(block_.size(), levels_.rails(), rail);
-    return {block_.begin + part.begin, block_.begin + part.end};
+    if (rail >= levels_.rails()) return {round_.begin, round_.begin};
+    const Range part = chunkOf(round_.size(), levels_.rails(), rail);
+    return {round_.begin + part.begin, round_.begin + part.end};
   }
 
-  // What others carry of this rank's: it reads and writes its own part where it is.
+  // Blocks: some bytes of every rail's part, of which ranks copy all that others carry.
+  std::size_t railBlockBytes() const {
+    return chunkOf(std::min(bytes_, kLevelsBlockBytes), levels_.rails(), 0).size();
+  }
+  std::size_t blocks() const {
+    if (!anyCopied_) return 1;
+    return (railPart(0).size() + railBlockBytes() - 1) / railBlockBytes();  // The first is longest.
+  }
+  Range blockOf(int rail, std::size_t block) const {
+    const Range part = railPart(rail);
+    if (!anyCopied_) return part;
+    const std::size_t begin = std::min(part.end, part.begin + block * railBlockBytes());
+    return {begin, std::min(part.end, begin + railBlockBytes())};
+  }
+  // Where a rail's bytes of a block begin among copies.
+  std::size_t placeOf(int rail) const { return rail * railBlockBytes(); }
+
+  // copy(range, where it begins among the copies), for what others carry of this rank's: it reads
+  // and writes its own part where it is.
   template <typename Copy>
-  void forOthersParts(const Copy& copy) {
-    const Range own = railPart(inside_.rank());
-    for (const Range range : {Range{block_.begin, own.begin}, Range{own.end, block_.end}}) {
-      if (range.size() > 0) copy(range);
+  void forOthersParts(std::size_t block, const Copy& copy) {
+    for (int rail = 0; rail < levels_.rails(); ++rail) {
+      const Range range = blockOf(rail, block);
+      if (rail != inside_.rank() && range.size() > 0) copy(range, placeOf(rail));
     }
   }
 
-  void copyIn() {
-    forOthersParts([&](Range range) {
+  void copyIn(std::size_t block) {
+    forOthersParts(block, [&](Range range, std::size_t place) {
       for (std::size_t i = 0; i < copies_.size(); ++i) {
-        stageBytes(copies_[i] + (range.begin - block_.begin),
-                   reduction_.partials[i].data() + range.begin, range.size());
+        stageBytes(copies_[i] + place, reduction_.partials[i].data() + range.begin, range.size());
       }
     });
     finishStaging();
   }
 
-  void copyOut() {
+  void copyOut(std::size_t block) {
     if (!wantsResult(inside_.rank())) return;
-    forOthersParts([&](Range range) {
-      copyBytes(reduction_.result.data() + range.begin, copies_[0] + (range.begin - block_.begin),
-                range.size());
+    forOthersParts(block, [&](Range range, std::size_t place) {
+      copyBytes(reduction_.result.data() + range.begin, copies_[0] + place, range.size());
     });
   }
 
-  const std::byte* inputOf(int local, int i, std::size_t offset) const {
-    if (local == inside_.rank()) return reduction_.partials[i].data() + offset;
+  const std::byte* inputOf(int local, int i, Range range) const {
+    if (local == inside_.rank()) return reduction_.partials[i].data() + range.begin;
     const Mate& mate = mates_[local];
-    return mate.inputs[i] + (mate.copied ? offset - block_.begin : offset);
+    return mate.inputs[i] + (mate.copied ? placeOf(inside_.rank()) : range.begin);
   }
 
-  // This rank's rail, for the present block.
-  Status reduceRail(std::uint32_t round) {
+  // Adds inside, block by block; exchanges; hands out, block by block.
+  Status runRound(std::uint32_t number) {
+    prepareSums();
+    for (std::size_t block = 0; block < blocks(); ++block) {
+      if (copied_) copyIn(block);
+      if (anyCopied_) COLLA_TRY(step());
+      add(block);
+      // Copies are there until all have read them.
+      if (anyCopied_) COLLA_TRY(step());
+    }
     const Range part = railPart(inside_.rank());
-    if (part.size() == 0) return {};
+    if (part.size() > 0) {
+      GroupCore::Turn across = turn_.across(inside_.rank(), number);
+      const Reduction over{across, plan_.above(), sums_,
+                           Buffer(result_, part.size() / sizeOf(type_), type_), reduction_.op};
+      COLLA_TRY(root_ == kEverybody ? allreduceByMessages(over)
+                                    : reduceByMessages(over, levels_.topology().hostOf(root_)));
+    }
+    for (std::size_t block = 0; block < blocks(); ++block) {
+      handOut(block);
+      if (!anyCopied_) continue;
+      COLLA_TRY(step());
+      if (copied_) copyOut(block);
+      if (block + 1 < blocks()) COLLA_TRY(step());
+    }
+    return {};
+  }
+
+  // A term is used where it lies, if it is no copy.
+  bool liesStill(std::span<const SumTree::Node> below) const {
+    if (below.size() > 1 || sumType_ != type_) return false;
+    const auto local = std::ranges::find(levels_.ranksHere(), below.back().rank);
+    const auto& mate = mates_;
+    const auto number = static_cast<std::size_t>(local - levels_.ranksHere().begin());
+    return mate.empty() || mate[number].self || !mate[number].copied;
+  }
+
+  // Where this host's sums of this rank's part go, and the result.
+  void prepareSums() {
+    const Range part = railPart(inside_.rank());
     const std::size_t count = part.size() / sizeOf(type_);
     const std::size_t sumBytes = count * sizeOf(sumType_);
     const SumTree& above = plan_.above();
     const int first = above.firstLeaf(levels_.host());
     const int own = above.leavesOf(levels_.host());
+    std::byte* const memory = levels_.sums((own + 1) * sumBytes);
+    findLeaves(part, leaves_);
+    sums_.clear();
+    for (int i = 0; i < own; ++i) {
+      const auto below = plan_.below(first + i);
+      const std::byte* const at =
+          liesStill(below) ? leaves_[below.back().leaf] : memory + i * sumBytes;
+      sums_.emplace_back(at, count, sumType_);
+    }
+    result_ = wantsResult(inside_.rank()) ? reduction_.result.data() + part.begin
+                                          : memory + own * sumBytes;
+  }
 
-    std::vector<const std::byte*> leaves(tree().leaves());
+  // leaves[i]: where leaf i has the range, for those of this host.
+  void findLeaves(Range range, std::vector<const std::byte*>& leaves) const {
+    leaves.resize(tree().leaves());
     for (int local = 0; local < inside_.size(); ++local) {
       const int rank = rankOf(local);
       for (int i = 0; i < tree().leavesOf(rank); ++i) {
-        leaves[tree().firstLeaf(rank) + i] = inputOf(local, i, part.begin);
+        leaves[tree().firstLeaf(rank) + i] = inputOf(local, i, range);
       }
     }
-    std::byte* const sums = levels_.sums((own + 1) * sumBytes);
-    std::vector<ConstBuffer> partials;
-    for (int i = 0; i < own; ++i) {
-      const auto below = plan_.below(first + i);
-      if (below.size() == 1 && sumType_ == type_) {
-        partials.emplace_back(leaves[below.back().leaf], count, sumType_);
-        continue;
-      }
-      std::byte* const out = sums + i * sumBytes;
-      Folder(below, type_, reduction_.op)(leaves, std::span(&out, 1), count);
-      partials.emplace_back(out, count, sumType_);
-    }
-
-    const bool inPlace = wantsResult(inside_.rank()) && sumType_ == type_;
-    std::byte* const out = inPlace ? reduction_.result.data() + part.begin : sums + own * sumBytes;
-    GroupCore::Turn across = turn_.across(inside_.rank(), round);
-    const Reduction over{across, above, partials, Buffer(out, count, sumType_), reduction_.op};
-    COLLA_TRY(root_ == kEverybody ? allreduceByMessages(over)
-                                  : reduceByMessages(over, levels_.topology().hostOf(root_)));
-    handOut(part, out);
-    return {};
   }
 
-  // The sums of `part` to those of this host that want them.
-  void handOut(Range part, const std::byte* sums) {
-    const Widening* const widening = wideningFor(type_);
+  // This rank's part of a block.
+  void add(std::size_t block) {
+    const Range range = blockOf(inside_.rank(), block);
+    if (range.size() == 0) return;
+    findLeaves(range, leaves_);
+    const std::size_t offset =
+        (range.begin - railPart(inside_.rank()).begin) / sizeOf(type_) * sizeOf(sumType_);
+    const int first = plan_.above().firstLeaf(levels_.host());
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+      const auto below = plan_.below(first + static_cast<int>(i));
+      if (liesStill(below)) continue;
+      std::byte* const out = const_cast<std::byte*>(sums_[i].data()) + offset;
+      Folder(below, type_, reduction_.op)(leaves_, std::span(&out, 1),
+                                          range.size() / sizeOf(type_));
+    }
+  }
+
+  // The results of this rank's part of a block to those of this host that want them.
+  void handOut(std::size_t block) {
+    const int self = inside_.rank();
+    const Range range = blockOf(self, block);
+    const std::byte* const from = result_ + (range.begin - railPart(self).begin);
     for (int local = 0; local < inside_.size(); ++local) {
-      if (!wantsResult(local)) continue;
-      std::byte* to = reduction_.result.data() + part.begin;
-      if (local != inside_.rank()) {
-        const Mate& mate = mates_[local];
-        to = mate.result + (mate.copied ? part.begin - block_.begin : part.begin);
-      }
-      if (widening != nullptr) {
-        widening->round(to, reinterpret_cast<const float*>(sums), part.size() / sizeOf(type_));
-      } else if (to != sums) {
-        copyBytes(to, sums, part.size());
-      }
+      if (local == self || range.size() == 0 || !wantsResult(local)) continue;
+      const Mate& mate = mates_[local];
+      copyBytes(mate.result + (mate.copied ? placeOf(self) : range.begin), from, range.size());
     }
   }
 
@@ -234,7 +287,11 @@ class LevelsReduction {
   std::vector<transport::Mapping> mappings_;
   std::vector<std::byte*> copies_;  // Of this rank's partial sums.
   bool copied_ = false, anyCopied_ = false;
-  Range block_;
+  // Of the present round.
+  Range round_;
+  std::vector<ConstBuffer> sums_;  // Of this rank's part, by leaf of the tree above.
+  std::byte* result_ = nullptr;
+  std::vector<const std::byte*> leaves_;
 };
 
 }  // namespace

@@ -13,6 +13,8 @@ namespace colla::collective {
 // What is copied at a time from private buffers, and so the most that a rank's copies of a partial
 // sum take.
 inline constexpr std::size_t kLevelsBlockBytes = 16 << 20;
+// What a rail sends at a time: it has memory for that many bytes of sums.
+inline constexpr std::size_t kLevelsRailBytes = 16 << 20;
 
 // An allreduce can go on two levels: a post has room for the places of everybody's partial sums.
 bool fitsLevels(const SumTree& tree);

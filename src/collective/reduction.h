@@ -17,8 +17,13 @@ struct Reduction {
   GroupCore::Turn& turn;
   const SumTree& tree;
   std::span<const ConstBuffer> partials;  // This rank's leaves, each as long as `result`.
-  Buffer result;                          // May be the memory of a partial.
+  // May be the memory of a partial. Of the partials' type, or of a 16-bit one where they are sums of
+  // such (Folder::sumType()): then each element is rounded where its sum is formed.
+  Buffer result;
   ReduceOp op;
+
+  DataType sumType() const { return partials[0].type(); }
+  bool rounds() const { return sumType() != result.type(); }
 };
 
 // Bytes [begin, end) of a buffer.
@@ -47,15 +52,17 @@ inline std::vector<Range> chunksOf(std::size_t bytes, std::size_t parts) {
   return chunks;
 }
 
-// What is long travels in pieces, so that folding or handing on one of them hides behind the
-// arrival of the next.
+// What is long travels in equal pieces of this size or more, so that folding or handing on one of
+// them hides behind the arrival of the next. The last one may be shorter.
 inline constexpr std::size_t kPieceBytes = 1 << 20;
 
-inline std::size_t piecesIn(Range range) { return (range.size() + kPieceBytes - 1) / kPieceBytes; }
+inline std::size_t piecesIn(Range range) {
+  return range.size() == 0 ? 0 : std::max<std::size_t>(1, range.size() / kPieceBytes);
+}
 
 inline Range pieceOf(Range range, std::size_t index) {
-  const std::size_t begin = range.begin + index * kPieceBytes;
-  return {begin, std::min(range.end, begin + kPieceBytes)};
+  const Range piece = chunkOf(range.size(), std::max<std::size_t>(1, piecesIn(range)), index);
+  return {range.begin + piece.begin, range.begin + piece.end};
 }
 
 inline std::span<std::byte> bytesOf(Buffer buffer, Range range) {

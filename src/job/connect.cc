@@ -88,7 +88,8 @@ transport::Spin spinOf(const Config& config, const Place& place) {
     return {.caller = std::chrono::microseconds(wanted),
             .background = std::chrono::microseconds(wanted)};
   }
-  return place.localSize <= usableCpus() ? kSpinWithCores : kSpinWithout;
+  return hasCoresForAll(place.localSize, place.ownCpus, usableCpus()) ? kSpinWithCores
+                                                                      : kSpinWithout;
 }
 
 Result<TransportChoice> chooseTransports(const Config& config, const Place& place) {
@@ -227,6 +228,13 @@ Result<Connection> connect(const Config& config, const Place& place, const Trans
   }
   if (onWire) {
     const TransportRow* const wire = agreedWire(choice.wire, preferred, connection.membership);
+    options.rdmaAlone = wire != choice.wire;
+    if (options.rdmaAlone && place.index() == 0) {
+      log::info(
+          "all hosts have RDMA: messages between them go by {}, which does not encrypt; "
+          "--transport {} does",
+          wire->name, choice.wire->name);
+    }
     COLLA_TRY_ASSIGN(options.peers, peersBy(*wire, connection.membership, self.hostKey));
     COLLA_TRY_ASSIGN(connection.wire, wire->connect(options, std::move(doors.wire)));
   }

@@ -38,4 +38,16 @@ int usableCpus() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+// Slurm binds each task to CPUs of its own where the cluster says so (task/affinity), and otherwise
+// leaves all of the allocation to every task. Either way no task is to use more than its number.
+int cpusForOne(int localSize, int own, int usable) {
+  if (own > 0) return std::min(own, usable);
+  return std::max(1, usable / std::max(1, localSize));
+}
+
+bool hasCoresForAll(int localSize, int own, int usable) {
+  const bool bound = own > 0 && usable <= own;  // The others have CPUs of their own.
+  return bound || localSize <= usable;
+}
+
 }  // namespace colla::job

@@ -13,4 +13,10 @@ std::string cpuFeatures();
 // CPUs that this process may run on.
 int usableCpus();
 
+// How many of its `usable` CPUs are for one process of `localSize` on this host. `own`: as many as
+// the launcher counts for each process; 0: it has not said.
+int cpusForOne(int localSize, int own, int usable);
+// Whether every process of the host can keep a CPU busy.
+bool hasCoresForAll(int localSize, int own, int usable);
+
 }  // namespace colla::job

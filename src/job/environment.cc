@@ -302,6 +302,9 @@ Result<Place> readSlurm(const Reader& reader, Place place) {
   COLLA_TRY_ASSIGN(const std::int64_t step, reader.number("SLURM_STEP_ID", 0, kAny));
   std::string id = fmt::format("{}.{}", job, step);
   if (reader.has("SLURM_RESTART_COUNT")) id += "-" + reader.text("SLURM_RESTART_COUNT");
+  if (reader.has("SLURM_CPUS_PER_TASK")) {
+    COLLA_TRY(reader.read("SLURM_CPUS_PER_TASK", 1, kMaxSize, place.ownCpus));
+  }
   if (place.size == 1) return withStore(reader, place, {.jobId = id});
 
   int node = 0;

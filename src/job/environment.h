@@ -44,6 +44,7 @@ struct Place {
   // Among the processes of its role on this host.
   int localRank = 0;
   int localSize = 1;
+  int ownCpus = 0;  // That the launcher counts for each process; 0: it has not said.
 
   std::string jobId;
   std::string host;          // This one, for messages.

@@ -70,7 +70,7 @@ Result<int> slicesOf(const Config& config, const job::Place& place) {
 int threadsOf(const Config& config, const job::Place& place) {
   const auto wanted = config.integer("threads");
   if (wanted > 0) return static_cast<int>(wanted);
-  return std::max(1, job::usableCpus() / std::max(1, place.localSize));
+  return job::cpusForOne(place.localSize, place.ownCpus, job::usableCpus());
 }
 
 // A server's work is to move memory: a few threads can use all that a host's memory can do.
@@ -78,7 +78,7 @@ int serverThreadsOf(const Config& config, const job::Place& place) {
   constexpr int kEnough = 8;
   const auto wanted = config.integer("server_threads");
   if (wanted > 0) return static_cast<int>(wanted);
-  return std::clamp(job::usableCpus() / std::max(1, place.localSize), 1, kEnough);
+  return std::min(job::cpusForOne(place.localSize, place.ownCpus, job::usableCpus()), kEnough);
 }
 
 // Once, however many jobs a process has.

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <optional>
 #include <regex>
 
 #include "base/invalid.h"
@@ -19,8 +21,32 @@ constexpr std::array<std::string_view, 10> kOnce = {"compare",  "data",    "demo
                                                     "export",   "inspect", "models", "predict",
                                                     "settings", "version"};
 
-bool isTraining(const Words& words) { return words.front() == "train"; }
+bool isTraining(const Words& words) { return !words.empty() && words.front() == "train"; }
 bool runsOnce(const Words& words) { return std::ranges::find(kOnce, words.front()) != kOnce.end(); }
+
+// Slurm looks at time limits once a minute, so its signal may come as much earlier.
+constexpr long kLeastLimit = 180;
+constexpr long kNoLimit = std::numeric_limits<long>::max();
+
+// As sbatch reads a time limit; nothing if it can't.
+std::optional<long> secondsOf(const std::string& time) {
+  if (time.empty()) return kNoLimit;
+  static const std::regex pattern(R"((?:(\d{1,6})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?)");
+  std::smatch parts;
+  if (!std::regex_match(time, parts, pattern)) return std::nullopt;
+  const auto number = [&](std::size_t i) { return parts[i].matched ? std::stol(parts[i]) : 0; };
+  // With days the first number is hours; without, it is minutes unless there are three numbers.
+  const bool hours = parts[1].matched || parts[4].matched;
+  const long seconds = hours ? number(2) * 3600 + number(3) * 60 + number(4)
+                             : number(2) * 60 + number(3);
+  const long all = number(1) * 86400 + seconds;
+  return all == 0 ? kNoLimit : all;
+}
+
+// How long before its limit a training is told to save.
+long warningOf(const BatchScript& script) {
+  return std::clamp(secondsOf(script.time).value_or(kNoLimit) / 6, 30L, 120L);
+}
 
 std::string quoted(const std::string& word) {
   static const std::regex plain("[A-Za-z0-9_@%+=:,./-]+");
@@ -71,12 +97,18 @@ Status check(const BatchScript& script) {
       if (broken(value)) return invalid("\"{}\" has a line break", value);
     }
   }
-  static const std::regex time(R"((\d+-)?\d+(:\d+){0,2})");
-  if (!script.time.empty() && !std::regex_match(script.time, time)) {
+  const auto limit = secondsOf(script.time);
+  if (!limit) {
     return invalid(
         "--time is \"{}\", but takes MINUTES, MINUTES:SECONDS, HOURS:MINUTES:SECONDS or "
         "DAYS-HOURS:MINUTES:SECONDS",
         script.time);
+  }
+  if (std::ranges::any_of(script.commands, isTraining) && *limit < kLeastLimit) {
+    return invalid(
+        "--time is \"{}\", but a training needs at least {} minutes: Slurm tells it up to a minute "
+        "and a half before the limit to save, and it would be requeued without a step",
+        script.time, kLeastLimit / 60);
   }
   for (const std::string& flag : script.others) {
     if (!flag.starts_with("-")) {
@@ -114,32 +146,41 @@ std::string directives(const BatchScript& script, bool resumes) {
   add("error", script.error);
   for (const std::string& flag : script.others) text += fmt::format("#SBATCH {}\n", flag);
   if (!resumes) return text;
-  return text +
-         "#SBATCH --requeue\n"
-         "#SBATCH --open-mode=append\n"
-         "#SBATCH --signal=B:USR1@120\n";
+  return text + fmt::format(
+                    "#SBATCH --requeue\n"
+                    "#SBATCH --open-mode=append\n"
+                    "#SBATCH --signal=B:USR1@{}\n",
+                    warningOf(script));
 }
 
 // What a shell needs to start tasks and to end them in time.
 constexpr std::string_view kRun = R"(
-# Starts a process on every task, and waits for all of them. A failure ends this script.
-run() {
-  srun --kill-on-bad-exit=1 "$@" &
+# Starts a process on every task (once: a single one), and waits for all of them. A failure ends this
+# script.
+run() { once srun --kill-on-bad-exit=1 "$@"; }
+once() {
+  [[ $again == no ]] || requeue
+  "$@" &
   step=$!
   wait "$step" && code=0 || code=$?
   while ((code > 128)) && kill -0 "$step" 2>/dev/null; do  # A signal to this shell ends a wait.
     wait "$step" && code=0 || code=$?
   done
-  [[ $again == no ]] || scontrol requeue "$SLURM_JOB_ID"
+  step=
+  [[ $again == no ]] || requeue
   ((code == 0)) || exit "$code"
+}
+requeue() {
+  scontrol requeue "$SLURM_JOB_ID"
+  exit
 }
 )";
 constexpr std::string_view kRequeue = R"(
-# Two minutes before the time limit this shell gets SIGUSR1, and passes it on: a training saves and
+# {} seconds before the time limit this shell gets SIGUSR1, and passes it on: a training saves and
 # ends, and the job goes back into the queue. There, as after any other requeue, it resumes. Slurm
 # ends a job that it takes back with SIGTERM, on which a training saves as well.
 again=no step=
-trap 'again=yes; [[ -z $step ]] || kill -USR1 "$step"' USR1
+trap 'again=yes; [[ -z $step ]] || kill -USR1 "$step" || true' USR1
 trap : TERM
 )";
 
@@ -176,10 +217,15 @@ Result<std::string> toText(const BatchScript& script) {
   }
   if (script.cpusPerTask > 0) {
     text +=
-        "\n# srun does not take the first from sbatch, and Colla can't know the second.\n"
-        "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK COLLA_THREADS=$SLURM_CPUS_PER_TASK\n";
+        "\n# srun does not take it from sbatch.\n"
+        "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK\n";
   }
-  if (tasks) text += resumes ? kRequeue : "\nagain=no\n";
+  if (resumes) {
+    text += std::regex_replace(std::string(kRequeue), std::regex(R"(\{\})"),
+                               std::to_string(warningOf(script)));
+  } else if (tasks) {
+    text += "\nagain=no\n";
+  }
   if (tasks) text += kRun;
   text += "\n";
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
@@ -187,7 +233,7 @@ Result<std::string> toText(const BatchScript& script) {
     if (isTraining(words)) {
       text += trainingLine(script, words, i) + "\n";
     } else if (runsOnce(words)) {
-      text += fmt::format("{} {}\n", quoted(script.colla), quoted(words));
+      text += fmt::format("{}{} {}\n", tasks ? "once " : "", quoted(script.colla), quoted(words));
     } else {
       text += fmt::format("run {}\n", quoted(words));
     }

@@ -34,6 +34,8 @@ struct Options {
   Identity identity;
   Spin spin;
   int connections = 1;  // TCP connections per pair.
+  // UCX leaves Ethernet out: "auto" has found that all hosts have RDMA.
+  bool rdmaAlone = false;
 };
 
 }  // namespace colla::transport

@@ -62,10 +62,11 @@ expect "the line of docs/clusters.md" 0 "Submitted batch job 3" -- \
 await 60 "job 3" ended 3
 expect "its output" 0 "strategy allreduce, 4 workers" "2 threads per slice" "^Epoch 5/5" -- cat lr_3.out
 
-# The limit is so near that Slurm sends SIGUSR1 as soon as it looks.
+# The limit is so near that Slurm sends SIGUSR1 within a minute.
 expect "a job near its limit" 0 "Submitted batch job 4" -- \
-  "$colla" slurm --nodes 2 --ntasks-per-node 2 --output x_%j.out --time 2 --file limit.sbatch --submit -- \
+  "$colla" slurm --nodes 2 --ntasks-per-node 2 --output x_%j.out --time 3 --file limit.sbatch --submit -- \
   "${mlp[@]}" 1000000 --checkpoint-dir runs/limit
+scontrol update jobid=4 timelimit=2
 await 100 "job 4 to be requeued" state 4 PENDING
 scontrol update jobid=4 starttime=now timelimit=10
 await 60 "job 4 to go on" says x_4.out "resuming from step [1-9]"

@@ -18,6 +18,7 @@
 #include "collective/algorithms.h"
 #include "collective/board.h"
 #include "collective/canonical_reference.h"
+#include "collective/collectives_fixture.h"
 #include "collective/fold.h"
 #include "collective/shared.h"
 #include "support/ranks.h"
@@ -143,22 +144,23 @@ std::vector<std::size_t> borders(std::size_t workers, std::size_t leaves) {
       chunk,                            // The second rank's chunk of a staged block,
       chunk * workers,                  // and the second block.
       collective::Folder::kBlockBytes,  // Blocks of a fold.
-      collective::kSmallBytes,          // Flat or tree, then direct or halving.
+      collective::kSmallBytes,          // The tree, then direct or halving;
+      // flat, then direct.
+      collective::kSmallBytes / std::max<std::size_t>(1, workers - 1),
       transport::kEagerLimit,           // Messages that wait for their receiver: of all,
       transport::kEagerLimit * 2,       // of halves.
-      collective::kPieceBytes,          // Pieces of the whole.
+      collective::kPieceBytes * 2,      // Pieces of the whole.
   };
   if (workers <= 3) {                                  // What would take long with more:
     all.push_back(chunk * workers * 2);                // the first staging area used again,
     all.push_back(transport::kEagerLimit * workers);   // messages and
-    all.push_back(collective::kPieceBytes * workers);  // pieces of chunks.
+    all.push_back(collective::kPieceBytes * workers * 2);  // pieces of chunks.
   }
   return all;
 }
 
 // One below and above each of them, some in between, and partial sums that are no subtrees.
-TEST_P(CanonicalTest, EveryLengthGivesTheSameBits) {
-  const int workers = GetParam();
+std::vector<Plan<float>> plansOfEveryLength(int workers) {
   std::mt19937 random(workers);
   std::vector<Plan<float>> plans;
   for (const int more : {0, 3}) {
@@ -176,6 +178,12 @@ TEST_P(CanonicalTest, EveryLengthGivesTheSameBits) {
           static_cast<unsigned>(count)));
     }
   }
+  return plans;
+}
+
+TEST_P(CanonicalTest, EveryLengthGivesTheSameBits) {
+  const int workers = GetParam();
+  const std::vector<Plan<float>> plans = plansOfEveryLength(workers);
   checkAll(Wire::kMessages, workers, plans);
   checkShared(workers, plans, {Wire::kShared, Wire::kShm});
 }
@@ -223,6 +231,19 @@ TEST(CanonicalBitsTest, TransportsBetweenHostsGiveTheSameBits) {
   checkAll(Wire::kTcpPlain, 3, plans);
   checkAll(Wire::kTcp, 3, plans);
   checkAll(Wire::kUcx, 3, plans);
+}
+
+// The lengths at which algorithms and messages change, over what goes between hosts.
+class BetweenHostsTest : public ::testing::TestWithParam<std::tuple<Wire, int>> {};
+INSTANTIATE_TEST_SUITE_P(Wires, BetweenHostsTest,
+                         ::testing::Combine(::testing::Values(Wire::kTcpPlain, Wire::kTcp,
+                                                              Wire::kUcx),
+                                            ::testing::Values(2, 3, 4)),
+                         test::caseName);
+
+TEST_P(BetweenHostsTest, EveryLengthGivesTheSameBits) {
+  const auto [wire, workers] = GetParam();
+  checkAll(wire, workers, plansOfEveryLength(workers));
 }
 
 // The ring is what it is for: another order, and other bits.

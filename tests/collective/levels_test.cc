@@ -7,8 +7,12 @@
 #include <atomic>
 #include <barrier>
 #include <cstring>
+#include <functional>
+#include <iterator>
+#include <memory>
 #include <numeric>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -150,7 +154,7 @@ void checkSums(Group& group, const std::vector<int>& first, const test::Values<T
 std::vector<std::size_t> lengthsAround(int rails, std::mt19937& random) {
   std::vector<std::size_t> lengths = {0, 1, 17, 1 + random() % 40'000};
   const std::size_t borders[] = {collective::Board::kSmall, 2 * collective::kSmallBytes,
-                                 collective::kLine * rails, collective::kPieceBytes * rails};
+                                 collective::kLine * rails, 2 * collective::kPieceBytes * rails};
   for (const std::size_t border : borders) {
     const std::size_t count = border / sizeof(float);
     lengths.insert(lengths.end(), {count - 1, count + 1});
@@ -185,13 +189,78 @@ TEST_P(LevelsTest, AnySpreadAndAnyMapGiveTheSameBits) {
   }
 }
 
-// More than one block of copies.
+// Every way to put `ranks` on hosts, up to the names of hosts.
+std::vector<std::vector<int>> spreadsOf(int ranks) {
+  std::vector<std::vector<int>> all = {{}};
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<std::vector<int>> longer;
+    for (const auto& spread : all) {
+      const int hosts = spread.empty() ? 0 : *std::ranges::max_element(spread) + 1;
+      for (int host = 0; host <= hosts; ++host) {
+        longer.push_back(spread);
+        longer.back().push_back(host);
+      }
+    }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+// Every way to cut `slices` among `ranks`.
+std::vector<std::vector<int>> mapsOf(int ranks, int slices) {
+  std::vector<std::vector<int>> all;
+  std::vector<bool> cuts(slices - 1, false);
+  std::fill_n(cuts.begin(), ranks - 1, true);
+  do {
+    std::vector<int> first = {0};
+    for (int slice = 1; slice < slices; ++slice) {
+      if (cuts[slice - 1]) first.push_back(slice);
+    }
+    first.push_back(slices);
+    all.push_back(std::move(first));
+  } while (std::prev_permutation(cuts.begin(), cuts.end()));
+  return all;
+}
+
+// All there are of up to five ranks and eight slices: what travels in posts, and what rails carry.
+TEST(EverySpreadTest, AndEveryMapGiveTheSameBits) {
+  std::size_t cases = 0;
+  for (int ranks = 2; ranks <= 5; ++ranks) {
+    std::vector<std::vector<int>> maps;
+    for (int slices = ranks; slices <= ranks + 3; ++slices) {
+      std::ranges::move(mapsOf(ranks, slices), std::back_inserter(maps));
+    }
+    const std::size_t longer = collective::Board::kSmall / sizeof(float) + 30;
+    const auto few = awkward<float>(ranks + 3, 7, 1);
+    const auto many = awkward<float>(ranks + 3, longer, 2);
+    for (const auto& spread : spreadsOf(ranks)) {
+      cases += maps.size();
+      test::runOnHosts(spread, {}, [&](Group& group) {
+        for (std::size_t i = 0; i < maps.size() && !::testing::Test::HasFailure(); ++i) {
+          checkSums(group, maps[i], few, false);
+          checkSums(group, maps[i], many, i % 2 == 0);
+        }
+      });
+      ASSERT_FALSE(HasFailure()) << ::testing::PrintToString(spread);
+    }
+  }
+  // 2, 5, 15 and 52 spreads; 10, 20, 35 and 56 maps.
+  EXPECT_EQ(cases, 2u * 10 + 5u * 20 + 15u * 35 + 52u * 56);
+}
+
+// More than one block of copies, and more than one round.
 TEST_P(LevelsTest, LongPrivateBuffersAreCopiedInBlocks) {
-  const std::size_t count = collective::kLevelsBlockBytes / sizeof(float) + 12'345;
-  const auto values = awkward<float>(3, count, 5);
-  test::runOnHosts({0, 0, 1}, {.inside = GetParam()}, [&](Group& group) {
-    for (const bool shared : {false, true}) checkSums(group, {0, 1, 2, 3}, values, shared);
-  });
+  const auto check = [&](const std::vector<int>& spread, std::size_t rails) {
+    const std::size_t count = rails * collective::kLevelsRailBytes / sizeof(float) + 12'345;
+    const auto values = awkward<float>(static_cast<int>(spread.size()), count, 5);
+    std::vector<int> first(spread.size() + 1);
+    std::iota(first.begin(), first.end(), 0);
+    test::runOnHosts(spread, {.inside = GetParam()}, [&](Group& group) {
+      for (const bool shared : {false, true}) checkSums(group, first, values, shared);
+    });
+  };
+  check({0, 0, 1}, 1);
+  if (GetParam() == Wire::kShared) check({0, 1, 1, 0}, 2);
 }
 
 // Among many hosts messages take several rounds; 16 hosts can halve, 10 can't.
@@ -289,7 +358,16 @@ class Costs {
     for (int rank = 0; rank < hosts * perHost; ++rank) spread_.push_back(rank / perHost);
   }
 
+  // An allreduce.
   void measure(std::size_t count, Wire inside) {
+    measure(inside, [count](Group& group) {
+      std::vector<float> data(count, 1.0f);
+      COLLA_ASSERT_OK(allreduce(group, data));
+      ASSERT_EQ(data, std::vector<float>(count, static_cast<float>(group.size())));
+    });
+  }
+
+  void measure(Wire inside, const std::function<void(Group&)>& operation) {
     std::barrier<> outside(static_cast<std::ptrdiff_t>(spread_.size()));
     const auto sent = [&](int from, int, std::size_t bytes) {
       if (!counting_) return;
@@ -297,18 +375,17 @@ class Costs {
       ++messages_[from];
     };
     test::runOnHosts(spread_, {.inside = inside, .sent = sent}, [&](Group& group) {
-      std::vector<float> data(count, 1.0f);
       outside.arrive_and_wait();
       counting_ = true;
       outside.arrive_and_wait();
-      COLLA_ASSERT_OK(allreduce(group, data));
+      operation(group);
       outside.arrive_and_wait();
       counting_ = false;
       outside.arrive_and_wait();
-      ASSERT_EQ(data, std::vector<float>(count, static_cast<float>(group.size())));
     });
   }
 
+  std::size_t bytesOfHost(int host) const { return bytes_[host]; }
   std::size_t mostBytesOfHost() const { return *std::ranges::max_element(bytes_); }
   int mostMessagesOfRank() const { return *std::ranges::max_element(messages_); }
 
@@ -330,11 +407,82 @@ TEST_P(LevelsTest, WhatLeavesAHostDoesNotGrowWithItsRanks) {
 }
 
 TEST(LevelsCostsTest, SixtyFourRanksOnEightHosts) {
-  constexpr std::size_t kCount = 1 << 20;
-  Costs costs(8, 8);
-  costs.measure(kCount, Wire::kShared);
-  EXPECT_LE(costs.mostBytesOfHost(), kCount * sizeof(float) * 2 * 7 / 8 * 105 / 100);
+  for (const std::size_t bytes : {64 << 10, 256 << 10, 4 << 20}) {
+    Costs costs(8, 8);
+    costs.measure(bytes / sizeof(float), Wire::kShared);
+    EXPECT_LE(costs.mostBytesOfHost(), bytes * 2 * 7 / 8 * 105 / 100) << bytes;
+    EXPECT_LE(costs.mostMessagesOfRank(), 14) << bytes;
+  }
+}
+
+// A rail of eight hosts carries this much of 100 MiB on 8x8: still one message to each host and back.
+TEST(LevelsCostsTest, AsManyMessagesForALongBuffer) {
+  constexpr std::size_t kBytes = std::size_t{25} << 20;
+  Costs costs(8, 2);
+  costs.measure(kBytes / sizeof(float), Wire::kShared);
+  EXPECT_LE(costs.mostBytesOfHost(), kBytes * 2 * 7 / 8 * 105 / 100);
   EXPECT_LE(costs.mostMessagesOfRank(), 14);
+}
+
+// Sums of 16-bit floats are float32 on their way, results are not.
+TEST(LevelsCostsTest, ResultsOfSixteenBitsTravelWithSixteenBits) {
+  constexpr std::size_t kCount = 1 << 20;
+  Costs costs(2, 2);
+  costs.measure(Wire::kShared, [](Group& group) {
+    std::vector<BFloat16> data(kCount, elementOf<BFloat16>(1.0f));
+    COLLA_ASSERT_OK(allreduce(group, data));
+    ASSERT_TRUE(sameBits(data, std::vector<BFloat16>(kCount, elementOf<BFloat16>(4.0f))));
+  });
+  EXPECT_EQ(costs.mostBytesOfHost(), kCount / 2 * (sizeof(float) + sizeof(BFloat16)));
+}
+
+// The other collectives, of two hosts with two ranks each: a host sends what the other one lacks, once.
+TEST_P(LevelsTest, OtherCollectivesSendWhatTheOtherHostLacks) {
+  constexpr std::size_t kPart = 1 << 18;  // Of each rank.
+  constexpr std::size_t kBytes = 4 * kPart * sizeof(float);
+  const auto costsOf = [&](const std::function<Status(Group&, std::span<float>, std::span<float>)>& call) {
+    auto costs = std::make_unique<Costs>(2, 2);
+    costs->measure(GetParam(), [&](Group& group) {
+      std::vector<float> all(4 * kPart, 1.0f), part(kPart, 1.0f);
+      COLLA_ASSERT_OK(call(group, all, part));
+    });
+    return costs;
+  };
+  const auto scattered = costsOf(
+      [](Group& group, auto all, auto part) { return reduceScatter(group, all, part); });
+  EXPECT_EQ(scattered->mostBytesOfHost(), kBytes / 2);
+  EXPECT_LE(scattered->mostMessagesOfRank(), 1);
+
+  const auto gathered =
+      costsOf([](Group& group, auto all, auto part) { return allgather(group, part, all); });
+  EXPECT_EQ(gathered->mostBytesOfHost(), kBytes / 2);
+  EXPECT_LE(gathered->mostMessagesOfRank(), 2);
+
+  for (const int root : {0, 3}) {
+    const auto broadcasted =
+        costsOf([&](Group& group, auto all, auto) { return broadcast(group, all, root); });
+    EXPECT_EQ(broadcasted->bytesOfHost(root / 2), kBytes);
+    EXPECT_EQ(broadcasted->bytesOfHost(1 - root / 2), 0u);
+    EXPECT_LE(broadcasted->mostMessagesOfRank(), 4);
+
+    const auto reduced = costsOf([&](Group& group, std::span<float> all, auto) {
+      std::vector<float> result(all.size());
+      return reduce(group, all, result, root);
+    });
+    EXPECT_LE(reduced->mostBytesOfHost(), kBytes);
+    EXPECT_LE(reduced->mostMessagesOfRank(), 2);
+  }
+
+  const auto exchanged = costsOf([](Group& group, std::span<float> all, auto) {
+    std::vector<float> result(all.size());
+    return alltoall(group, all, result);
+  });
+  EXPECT_EQ(exchanged->mostBytesOfHost(), kBytes);
+  EXPECT_LE(exchanged->mostMessagesOfRank(), 4);
+
+  const auto met = costsOf([](Group& group, auto, auto) { return barrier(group); });
+  EXPECT_LE(met->mostBytesOfHost(), 64u);
+  EXPECT_LE(met->mostMessagesOfRank(), 1);
 }
 
 // One message from each host.

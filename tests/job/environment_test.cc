@@ -211,6 +211,12 @@ TEST(Environment, SrunAcrossHosts) {
       read(with(kSrun, {{"COLLA_SECRET_FILE", "/s"}, {"PMI_RANK", "3"}, {"PMI_SIZE", "5"}})).ok());
 }
 
+TEST(Environment, SlurmCountsTheCpusOfATask) {
+  const Variables srun = with(kSrun, {{"COLLA_SECRET_FILE", "/s"}});
+  EXPECT_EQ(read(srun)->ownCpus, 0);
+  EXPECT_EQ(read(with(srun, {{"SLURM_CPUS_PER_TASK", "4"}}))->ownCpus, 4);
+}
+
 TEST(Environment, SlurmBatchShellIsAJobOfOne) {
   Variables shell = without(without(kSrun, "SLURM_STEP_ID"), "SLURM_STEP_NUM_TASKS");
   shell["SLURM_PROCID"] = "0";
@@ -350,6 +356,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "is not set"},
         Refused{"SlurmTasks", with(kSrun, {{"SLURM_STEP_TASKS_PER_NODE", "2(x9)"}}),
                 "SLURM_STEP_TASKS_PER_NODE", "\"2(x9)\""},
+        Refused{"SlurmCpus", with(kSrun, {{"SLURM_CPUS_PER_TASK", "many"}}),
+                "SLURM_CPUS_PER_TASK", "\"many\""},
         Refused{"SlurmRank", with(kSrun, {{"SLURM_PROCID", "5"}}), "SLURM_PROCID", "\"5\""},
         Refused{"SlurmStep", with(kSrun, {{"SLURM_STEP_ID", "x"}}), "SLURM_STEP_ID", "\"x\""},
         Refused{"SlurmLocal", with(kSrun, {{"SLURM_LOCALID", "2"}}), "SLURM_LOCALID", "\"2\""},

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace colla::launch {
 namespace {
 
@@ -48,26 +50,34 @@ set -euo pipefail
 module load anaconda3
 module load cuda/11.0
 
-# srun does not take the first from sbatch, and Colla can't know the second.
-export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK COLLA_THREADS=$SLURM_CPUS_PER_TASK
+# srun does not take it from sbatch.
+export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK
 
-# Two minutes before the time limit this shell gets SIGUSR1, and passes it on: a training saves and
+# 120 seconds before the time limit this shell gets SIGUSR1, and passes it on: a training saves and
 # ends, and the job goes back into the queue. There, as after any other requeue, it resumes. Slurm
 # ends a job that it takes back with SIGTERM, on which a training saves as well.
 again=no step=
-trap 'again=yes; [[ -z $step ]] || kill -USR1 "$step"' USR1
+trap 'again=yes; [[ -z $step ]] || kill -USR1 "$step" || true' USR1
 trap : TERM
 
-# Starts a process on every task, and waits for all of them. A failure ends this script.
-run() {
-  srun --kill-on-bad-exit=1 "$@" &
+# Starts a process on every task (once: a single one), and waits for all of them. A failure ends this
+# script.
+run() { once srun --kill-on-bad-exit=1 "$@"; }
+once() {
+  [[ $again == no ]] || requeue
+  "$@" &
   step=$!
   wait "$step" && code=0 || code=$?
   while ((code > 128)) && kill -0 "$step" 2>/dev/null; do  # A signal to this shell ends a wait.
     wait "$step" && code=0 || code=$?
   done
-  [[ $again == no ]] || scontrol requeue "$SLURM_JOB_ID"
+  step=
+  [[ $again == no ]] || requeue
   ((code == 0)) || exit "$code"
+}
+requeue() {
+  scontrol requeue "$SLURM_JOB_ID"
+  exit
 }
 
 run /opt/colla/bin/colla train lr --epochs 3 \
@@ -86,8 +96,30 @@ TEST(BatchScript, SeveralCommands) {
   EXPECT_THAT(*text, HasSubstr("train lr \\\n  --checkpoint-dir "
                                "\"runs/$SLURM_JOB_NAME-$SLURM_JOB_ID-1\" --save-seconds 600"));
   EXPECT_THAT(*text, HasSubstr("colla train mlp --run-dir=runs/mlp --save-every 10 --resume\n"));
-  EXPECT_THAT(*text, HasSubstr("\n/opt/colla/bin/colla eval mlp runs/mlp\n"));
+  EXPECT_THAT(*text, HasSubstr("\nonce /opt/colla/bin/colla eval mlp runs/mlp\n"));
   EXPECT_THAT(*text, HasSubstr("\nrun python train.py --title 'it'\\''s new'\n"));
+}
+
+// A training must get on between two signals, or it would be requeued for ever.
+TEST(BatchScript, TrainingsAreToldToSaveInTime) {
+  for (const auto& [time, signal] :
+       std::map<std::string, std::string>{{"3", "@30"},
+                                          {"6:00", "@60"},
+                                          {"12", "@120"},
+                                          {"1:00:00", "@120"},
+                                          {"1-0", "@120"},
+                                          {"0", "@120"},
+                                          {"", "@120"}}) {
+    BatchScript script = sample();
+    script.time = time;
+    const auto text = toText(script);
+    ASSERT_TRUE(text.ok()) << text.status();
+    EXPECT_THAT(*text, HasSubstr("#SBATCH --signal=B:USR1" + signal + "\n")) << time;
+  }
+  BatchScript program = sample();
+  program.time = "1";
+  program.commands = {{"./program"}};
+  EXPECT_TRUE(toText(program).ok());  // Nobody requeues it.
 }
 
 // Of programs nobody knows whether they would go on or begin again.
@@ -135,6 +167,10 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Refusal{"Nodes", [](BatchScript& script) { script.nodes = 0; }, "--nodes, --ntasks"},
         Refusal{"Time", [](BatchScript& script) { script.time = "25m"; }, "--time is \"25m\""},
+        Refusal{"ShortTime", [](BatchScript& script) { script.time = "2"; },
+                "at least 3 minutes"},
+        Refusal{"ShortSeconds", [](BatchScript& script) { script.time = "1:59"; },
+                "at least 3 minutes"},
         Refusal{"LineBreak", [](BatchScript& script) { script.output = "x\n#SBATCH --mem=1"; },
                 "line break"},
         Refusal{"Module", [](BatchScript& script) { script.modules = {"a\nrm"}; }, "line break"},

@@ -15,11 +15,13 @@
 #include <string>
 
 #include "base/unique_fd.h"
+#include "support/scratch.h"
 #include "transport/conformance.h"
 #include "transport/listeners.h"
 #include "transport/net/address.h"
 #include "transport/net/socket.h"
 #include "transport/transports.h"
+#include "transport/ucx/devices.h"
 #include "transport/ucx/transport.h"
 
 namespace colla::transport {
@@ -55,6 +57,43 @@ INSTANTIATE_TEST_SUITE_P(Ucx, TransportConformance,
                          ::testing::Values(ConformanceBackend{
                              "tcp", [](int size) { return makeUcx(size); }}),
                          backendName);
+
+// A machine with RDMA devices, as far as its files say.
+class Machine {
+ public:
+  void addPort(const std::string& device, int port, const std::string& state) {
+    write("sys/class/infiniband/" + device + "/ports/" + std::to_string(port) + "/state", state);
+  }
+  void addVerbs(const std::string& name, const std::string& device, bool file) {
+    write("sys/class/infiniband_verbs/" + name + "/ibdev", device + "\n");
+    if (file) write("dev/infiniband/" + name, "");
+  }
+  std::vector<std::string> devices() const { return ucx::rdmaDevices(scratch_.path()); }
+
+ private:
+  void write(const std::string& name, const std::string& text) {
+    const std::filesystem::path path = scratch_.path() + "/" + name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  Scratch scratch_;
+};
+
+// "auto" gives up encryption for RDMA, so it must be there for this process: a port without a cable,
+// or a container that may not open the device, is no reason.
+TEST(UcxDevicesTest, AreThoseThatThisProcessCanUse) {
+  Machine machine;
+  EXPECT_THAT(machine.devices(), ::testing::IsEmpty());
+  machine.addPort("mlx5_0", 1, "4: ACTIVE\n");
+  machine.addPort("mlx5_0", 2, "1: DOWN\n");
+  machine.addPort("mlx5_1", 1, "2: INIT\n");
+  machine.addPort("mlx5_2", 1, "4: ACTIVE\n");
+  EXPECT_THAT(machine.devices(), ::testing::IsEmpty());
+  machine.addVerbs("uverbs0", "mlx5_0", /*file=*/true);
+  machine.addVerbs("uverbs1", "mlx5_1", true);
+  machine.addVerbs("uverbs2", "mlx5_2", /*file=*/false);
+  EXPECT_THAT(machine.devices(), ::testing::ElementsAre("mlx5_0:1"));
+}
 
 Envelope envelopeOf(std::uint32_t sequence) {
   Envelope envelope;

@@ -23,7 +23,7 @@ Result<std::unique_ptr<UcxBackend>> UcxBackend::create(const Options& options,
                                                        std::unique_ptr<Backend> door) {
   std::unique_ptr<UcxBackend> made(new UcxBackend(options, std::move(door)));
   const std::string& address = options.peers[static_cast<std::size_t>(options.self)].address;
-  COLLA_TRY_ASSIGN(made->worker_, Worker::create(devicesFor(address),
+  COLLA_TRY_ASSIGN(made->worker_, Worker::create(devicesFor(address, options.rdmaAlone),
                                                  [door = made->door_.get()] { door->wake(); }));
   return made;
 }

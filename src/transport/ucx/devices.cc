@@ -2,9 +2,11 @@
 
 #include <ifaddrs.h>
 #include <netinet/in.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <system_error>
 
@@ -23,6 +25,23 @@ std::vector<std::string> namesIn(const fs::path& folder) {
   }
   std::ranges::sort(names);
   return names;
+}
+
+std::string firstLine(const fs::path& file) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+// One of the device's files for verbs is there, and not for root alone: a container often sees a
+// device in /sys that it may not open.
+bool mayOpen(const fs::path& root, const std::string& device) {
+  const fs::path verbs = root / "sys/class/infiniband_verbs";
+  return std::ranges::any_of(namesIn(verbs), [&](const std::string& name) {
+    return firstLine(verbs / name / "ibdev") == device &&
+           access((root / "dev/infiniband" / name).c_str(), R_OK | W_OK) == 0;
+  });
 }
 
 std::string interfaceOf(const std::string& host) {
@@ -45,22 +64,25 @@ std::string interfaceOf(const std::string& host) {
 
 }  // namespace
 
-std::vector<std::string> rdmaDevices() {
-  const fs::path all = "/sys/class/infiniband";
+std::vector<std::string> rdmaDevices(const fs::path& root) {
+  const fs::path all = root / "sys/class/infiniband";
   std::vector<std::string> devices;
   for (const std::string& name : namesIn(all)) {
+    if (!mayOpen(root, name)) continue;
     for (const std::string& port : namesIn(all / name / "ports")) {
-      devices.push_back(name + ':' + port);
+      // Such as "4: ACTIVE"; a port without a cable is "1: DOWN".
+      const bool active = firstLine(all / name / "ports" / port / "state").ends_with(": ACTIVE");
+      if (active) devices.push_back(name + ':' + port);
     }
   }
   return devices;
 }
 
-std::string devicesFor(const std::string& address) {
+std::string devicesFor(const std::string& address, bool rdmaAlone) {
   const auto parsed = net::Address::parse(address);
-  std::string devices = parsed.ok() ? interfaceOf(parsed->host()) : "";
-  if (devices.empty()) return {};
-  for (const std::string& device : rdmaDevices()) devices += ',' + device;
+  std::string devices = parsed.ok() && !rdmaAlone ? interfaceOf(parsed->host()) : "";
+  if (devices.empty() && !rdmaAlone) return {};
+  for (const std::string& device : rdmaDevices()) devices += (devices.empty() ? "" : ",") + device;
   return devices;
 }
 

@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <utility>
-
-#include "base/check.h"
 
 namespace colla::transport::ucx {
 namespace {
@@ -68,6 +67,7 @@ std::uint64_t Lanes::send(std::span<const std::byte> body) {
 
 void Lanes::onSent(void* request, ucs_status_t status, void* user) {
   Sent& sent = *static_cast<Sent*>(user);
+  if (sent.lanes == nullptr) return;  // Abandoned: see closeLane().
   Lanes& self = *sent.lanes;
   if (request != nullptr) self.worker_.library().requestFree(request);
   sent.done = true;
@@ -162,6 +162,7 @@ void Lanes::fetch(Received& body) {
 
 void Lanes::onReceived(void* request, ucs_status_t status, std::size_t, void* user) {
   Received& body = *static_cast<Received*>(user);
+  if (body.lanes == nullptr) return;
   Lanes& self = *body.lanes;
   if (request != nullptr) self.worker_.library().requestFree(request);
   body.done = true;
@@ -182,8 +183,9 @@ void Lanes::withdraw(Id id) {
     const auto it = sent_.find(id.number);
     if (it == sent_.end()) return;
     if (!it->second.done) {
-      closeLane(Direction::kOut, it->second.header.lane);
-      tellClosed(Direction::kOut, it->second.header.lane);
+      const std::uint32_t lane = it->second.header.lane;
+      closeLane(Direction::kOut, lane);
+      tellClosed(Direction::kOut, lane);
     }
     sent_.erase(id.number);
     return;
@@ -221,7 +223,26 @@ void Lanes::closeLane(Direction direction, std::uint32_t number) {
            });
   };
   worker_.assumeLocked();
-  COLLA_CHECK(worker_.progressUntil(over, kWithdrawLimit));
+  if (worker_.progressUntil(over, kWithdrawLimit)) return;
+  // The network is stuck. UCX may still call back for these, so they stay in memory, for nobody.
+  const auto abandon = [&](auto& bodies, const auto& unfinished) {
+    for (auto it = bodies.begin(); it != bodies.end();) {
+      const auto body = it++;
+      if (!unfinished(body->second)) continue;
+      body->second.lanes = nullptr;
+      auto node = bodies.extract(body);
+      worker_.keep(std::make_shared<decltype(node)>(std::move(node)));
+    }
+  };
+  if (direction == Direction::kOut) {
+    abandon(sent_, [&](const Sent& sent) { return sent.header.lane == number && !sent.done; });
+  } else {
+    abandon(received_, [&](const Received& body) {
+      return body.lane == number && body.begun && !body.done;
+    });
+  }
+  wrong_ = {StatusCode::kIo,
+            fmt::format("UCX has not taken back a message within {} s", kWithdrawLimit.count())};
 }
 
 // Nobody fetches what has arrived on it.

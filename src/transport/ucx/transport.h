@@ -16,7 +16,8 @@ namespace colla::transport::ucx {
 
 // Whether UCX is installed; kInvalidArgument with what to install.
 Status usable();
-// The network is one for which UCX is worth it: there is an RDMA device, and UCX.
+// The network is one for which UCX is worth it: there is an RDMA device that this process can use,
+// and UCX.
 bool preferred();
 
 // As tcp::listen(): the door is the same.

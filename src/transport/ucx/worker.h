@@ -78,6 +78,11 @@ class Worker {
   void remove(std::uint64_t number) COLLA_REQUIRES(mutex_) { links_.erase(number); }
   void needsSettling(std::uint64_t number) COLLA_REQUIRES(mutex_) { unsettled_.push_back(number); }
 
+  // Memory that UCX may still call back with, after its owner has gone.
+  void keep(std::shared_ptr<const void> memory) COLLA_REQUIRES(mutex_) {
+    kept_.push_back(std::move(memory));
+  }
+
   // What was started on the worker may still be on its way to the network.
   bool inFlight() COLLA_REQUIRES(mutex_);
 
@@ -124,6 +129,7 @@ class Worker {
   std::map<std::uint64_t, Link*> links_ COLLA_GUARDED_BY(mutex_);
   std::vector<std::uint64_t> unsettled_ COLLA_GUARDED_BY(mutex_);
   std::vector<std::uint64_t> settling_ COLLA_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<const void>> kept_ COLLA_GUARDED_BY(mutex_);
 };
 
 // One end of a connection with a peer's worker. The n-th that two workers make to each other are
