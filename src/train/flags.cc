@@ -189,7 +189,10 @@ Result<launch::RunOptions> Flags::where(const TrainOptions& options) const {
   where.workers = given || !hosts_->given() ? options.workers : 0;
   where.servers = options.servers.count;
   // A worker's own host need not have the files that the front was given.
-  if (launch::startedByFront()) return where;
+  if (launch::startedByFront()) {
+    if (!given) where.workers = 1;  // The front has said how many there are.
+    return where;
+  }
   COLLA_TRY(hosts_->applyTo(where));
   return where;
 }

@@ -60,6 +60,7 @@ timeout 120 "$colla" horovodrun -np 2 -H a:1,b:1 --output-filename said --prefix
 same one-lm horovod
 [[ -s said/worker-0.out ]]
 # As docs/clusters.md has it.
+printf "a slots=2\nb slots=2\n" >hosts
 mkdir bin
 ln -s "$colla" bin/colla
 while read -r line; do
