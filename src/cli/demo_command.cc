@@ -91,13 +91,13 @@ int train(const StrategyTraits& strategy, const Choice& choice, const launch::Sc
   const std::string name(strategy.name);
   const int workers = workersOf(strategy);
   std::vector<std::string> shown = {"train",      choice.model,
-                                          "--data",     choice.data,
-                                          "--epochs",   std::to_string(choice.epochs),
-                                          "--slices",   "2",
-                                          "--threads",  "1",
-                                          "--seed",     "1",
-                                          "--strategy", name,
-                                          "--np",       std::to_string(workers)};
+                                    "--data",     choice.data,
+                                    "--epochs",   std::to_string(choice.epochs),
+                                    "--slices",   "2",
+                                    "--threads",  "1",
+                                    "--seed",     "1",
+                                    "--strategy", name,
+                                    "--np",       std::to_string(workers)};
   if (workers > 1 && strategy.workers == WorkerKind::kProcesses) {
     shown.insert(shown.end(), choice.hosts.begin(), choice.hosts.end());
   }

@@ -60,8 +60,7 @@ int horovodrunCommand(const Arguments& arguments) {
   launch::RunOptions options;
   options.name = kHorovodrun;
   options.workers = 0;
-  std::string mpiArguments, outputDir, timeline, startTimeout, warning, shutdown, fusion,
-      discovery;
+  std::string mpiArguments, outputDir, timeline, startTimeout, warning, shutdown, fusion, discovery;
   double cycle = -1;
   std::optional<int> least, most;  // Of workers, of a job whose number of workers changes.
   bool verbose = false, noStallCheck = false, gloo = false, mpi = false;
@@ -142,7 +141,9 @@ int horovodrunCommand(const Arguments& arguments) {
   if (verbose) set("log", "debug", "--verbose");
   if (gloo || mpi || !mpiArguments.empty()) {
     fmt::print(stderr, "{}: {} is not needed: Colla has a transport of its own\n", kHorovodrun,
-               gloo ? "--gloo" : mpi ? "--mpi" : "--mpi-args");
+               gloo  ? "--gloo"
+               : mpi ? "--mpi"
+                     : "--mpi-args");
   }
   auto config = job::loadConfig(settings);
   if (!config.ok()) {

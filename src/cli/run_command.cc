@@ -111,8 +111,8 @@ int runCommand(const Arguments& arguments) {
     return usageError(kRun, "--np is required, or hosts with -H or --hostfile");
   }
   if (workersOption->count() > 0 && options.workers < 1) {
-    return usageError(
-        kRun, fmt::format("-np is {}, but a job has at least one worker", options.workers));
+    return usageError(kRun,
+                      fmt::format("-np is {}, but a job has at least one worker", options.workers));
   }
   if (const Status wrong = hosts.applyTo(options); !wrong.ok()) {
     return usageError(kRun, wrong.message());

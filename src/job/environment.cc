@@ -457,7 +457,8 @@ std::vector<std::pair<std::string, std::string>> toTorchVariables(const Place& p
 std::string givenSecret(const Environment& environment) {
   const Reader reader(environment);
   Place place;
-  const bool given = std::ranges::any_of(kSecrets, [&](const char* name) { return reader.has(name); });
+  const bool given =
+      std::ranges::any_of(kSecrets, [&](const char* name) { return reader.has(name); });
   return given && readSecret(reader, place).ok() ? place.secretHex : "";
 }
 

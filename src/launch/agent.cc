@@ -77,7 +77,8 @@ class Agent {
     if (processes_) processes_->prepare(polls, channel_.queued());
     const TimePoint until = std::min(paused_ ? TimePoint::max() : heard_ + kFrontSilence, beat_);
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::real().now());
-    poll(polls.data(), polls.size(), static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000)));
+    poll(polls.data(), polls.size(),
+         static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000)));
 
     const TimePoint now = Clock::real().now();
     if (polls[0].revents != 0) hear(now);
@@ -139,9 +140,10 @@ class Agent {
     const auto complain = [&](const std::string& what) { answer.add("wrong", what); };
     const std::string& folder = (*job)["folder"];
     if (chdir(folder.c_str()) != 0) {
-      complain(fmt::format("the working directory {} can't be entered ({}): make it there too, or "
-                           "start from one that all hosts have",
-                           folder, std::strerror(errno)));
+      complain(
+          fmt::format("the working directory {} can't be entered ({}): make it there too, or "
+                      "start from one that all hosts have",
+                      folder, std::strerror(errno)));
     } else if (!(*job)["program"].empty()) {
       const auto program = findProgram((*job)["program"], (*job)["path"]);
       if (!program.ok()) {
@@ -151,8 +153,8 @@ class Agent {
       }
     }
     const char* const temporary = std::getenv("TMPDIR");
-    for (const std::string& place :
-         {folder, std::string(temporary != nullptr ? temporary : "/tmp"), std::string("/dev/shm")}) {
+    for (const std::string& place : {folder, std::string(temporary != nullptr ? temporary : "/tmp"),
+                                     std::string("/dev/shm")}) {
       const std::string full = whatIsFull(place);
       if (!full.empty()) complain(full);
     }

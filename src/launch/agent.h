@@ -1,12 +1,12 @@
-// `colla agent`: the part of `colla run` on one of several hosts. Not for people: `colla run` starts
-// it there with ssh, or without it on its own host.
+// `colla agent`: the part of `colla run` on one of several hosts. Not for people: `colla run`
+// starts it there with ssh, or without it on its own host.
 //
 //   colla run ── ssh ── colla agent ── guardian ── worker 2, worker 3, … ── their children
 //
-// The agent says first what the host is (kFacts), then checks what the job needs there (kCheck), and
-// whether it reaches the other hosts (kReach). After kStart it is to its guardian what `colla run`
-// is on a single host: it passes orders on, and events and output back. Each side sends a beat every
-// second. When the other side is gone or silent, the agent ends everything; if somebody kills
+// The agent says first what the host is (kFacts), then checks what the job needs there (kCheck),
+// and whether it reaches the other hosts (kReach). After kStart it is to its guardian what `colla
+// run` is on a single host: it passes orders on, and events and output back. Each side sends a beat
+// every second. When the other side is gone or silent, the agent ends everything; if somebody kills
 // the agent, its guardian does.
 #pragma once
 

@@ -103,8 +103,8 @@ Result<std::optional<AgentChannel::Message>> AgentChannel::next() {
     const std::size_t noise =
         at == std::string::npos ? incoming_.size() - std::min(incoming_.size(), kMark.size()) : at;
     // The mark's own line feed ends the noise.
-    noise_.append(incoming_, 0, std::min<std::size_t>(noise, 4096 - std::min<std::size_t>(
-                                                                         noise_.size(), 4096)));
+    noise_.append(incoming_, 0,
+                  std::min<std::size_t>(noise, 4096 - std::min<std::size_t>(noise_.size(), 4096)));
     incoming_.erase(0, at == std::string::npos ? noise : at + kMark.size());
     if (at == std::string::npos) return std::optional<Message>();
     marked_ = true;

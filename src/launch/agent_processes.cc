@@ -27,8 +27,8 @@ struct Pipe {
 Result<Pipe> makePipe() {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return {StatusCode::kIo, fmt::format("no pipe for a process: {} (see `ulimit -n`)",
-                                         std::strerror(errno))};
+    return {StatusCode::kIo,
+            fmt::format("no pipe for a process: {} (see `ulimit -n`)", std::strerror(errno))};
   }
   return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
@@ -67,9 +67,18 @@ std::vector<Command> readCommands(const Fields& job, int secret) {
 }  // namespace
 
 bool belongsToHost(std::string_view variable) {
-  constexpr std::array<std::string_view, 12> kNames = {
-      "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "HOME",  "HOSTNAME", "LOGNAME", "MAIL",
-      "OLDPWD",                   "PWD",     "SHELL", "SHLVL",    "TMPDIR",  "USER"};
+  constexpr std::array<std::string_view, 12> kNames = {"DBUS_SESSION_BUS_ADDRESS",
+                                                       "DISPLAY",
+                                                       "HOME",
+                                                       "HOSTNAME",
+                                                       "LOGNAME",
+                                                       "MAIL",
+                                                       "OLDPWD",
+                                                       "PWD",
+                                                       "SHELL",
+                                                       "SHLVL",
+                                                       "TMPDIR",
+                                                       "USER"};
   return std::ranges::find(kNames, variable) != kNames.end() || variable.starts_with("SSH_") ||
          variable.starts_with("XDG_");
 }
@@ -99,7 +108,8 @@ Result<AgentProcesses> AgentProcesses::start(const Fields& job) {
     commands.front().input = input.reader.get();
   }
   if (chdir(job["folder"].c_str()) != 0) {
-    return {StatusCode::kIo, fmt::format("can't enter {}: {}", job["folder"], std::strerror(errno))};
+    return {StatusCode::kIo,
+            fmt::format("can't enter {}: {}", job["folder"], std::strerror(errno))};
   }
   Inherited inheritable = Inherited::current();
   inheritable.brokenPipe.sa_handler = SIG_DFL;

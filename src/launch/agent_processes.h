@@ -1,5 +1,5 @@
-// The processes of one host, as its agent starts them: the guardian's commands on one side, messages
-// for the front on the other.
+// The processes of one host, as its agent starts them: the guardian's commands on one side,
+// messages for the front on the other.
 #pragma once
 
 #include <poll.h>

@@ -29,7 +29,7 @@ std::string bytes(std::uint64_t count) {
 
 std::string orNone(const std::string& text) { return text.empty() ? "none" : text; }
 
-double number(const std::string& text) {
+double measuredNumber(const std::string& text) {
   double value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
@@ -119,8 +119,8 @@ class Doctor {
     if (!wrong.empty()) {
       row.insert(row.end(), {wrong, ""});
     } else {
-      row.push_back(fmt::format("{:.0f} us", number((*measured)["round trip"]) * 1e6));
-      row.push_back(fmt::format("{:.2f} Gbit/s", number((*measured)["bandwidth"]) * 8e-9));
+      row.push_back(fmt::format("{:.0f} us", measuredNumber((*measured)["round trip"]) * 1e6));
+      row.push_back(fmt::format("{:.2f} Gbit/s", measuredNumber((*measured)["bandwidth"]) * 8e-9));
     }
     return row;
   }
@@ -148,21 +148,23 @@ std::string hostTable(const std::vector<std::string>& names, const std::vector<H
 }
 
 std::string choices(const std::vector<std::string>& names, const std::vector<HostFacts>& facts) {
-  std::string text = fmt::format("CPU: {}\ninside a host: shared memory (transport shm)\n",
-                                 facts.front().cpu);
+  std::string text =
+      fmt::format("CPU: {}\ninside a host: shared memory (transport shm)\n", facts.front().cpu);
   if (facts.size() < 2) return text;
   for (std::size_t i = 0; i < facts.size(); ++i) {
     if (facts[i].fastWire.empty()) {
-      return text + fmt::format("between hosts: TCP, encrypted with TLS (transport tcp): host {} has "
-                                "{}, which ucx needs\n",
-                                names[i],
-                                facts[i].rdma.empty() ? "no RDMA device"
-                                                      : "no libucp0 that runs on its RDMA device");
+      return text + fmt::format(
+                        "between hosts: TCP, encrypted with TLS (transport tcp): host {} has "
+                        "{}, which ucx needs\n",
+                        names[i],
+                        facts[i].rdma.empty() ? "no RDMA device"
+                                              : "no libucp0 that runs on its RDMA device");
     }
   }
-  return text + fmt::format("between hosts: transport {}, because all have an RDMA device; it does "
-                            "not encrypt\n",
-                            facts.front().fastWire);
+  return text + fmt::format(
+                    "between hosts: transport {}, because all have an RDMA device; it does "
+                    "not encrypt\n",
+                    facts.front().fastWire);
 }
 
 int runDoctor(const RunOptions& options) {

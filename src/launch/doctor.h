@@ -14,8 +14,8 @@ namespace colla::launch {
 std::string hostTable(const std::vector<std::string>& names, const std::vector<HostFacts>& facts);
 std::string choices(const std::vector<std::string>& names, const std::vector<HostFacts>& facts);
 
-// On the hosts of `options`, or on this one if it names none. Prints what it finds; returns the exit
-// code: 0 if a job could run there, 1 if not.
+// On the hosts of `options`, or on this one if it names none. Prints what it finds; returns the
+// exit code: 0 if a job could run there, 1 if not.
 int runDoctor(const RunOptions& options);
 
 }  // namespace colla::launch

@@ -48,9 +48,9 @@ void Front::wait() {
   output_.prepare(polls);
 
   TimePoint now = Clock::real().now();
-  const TimePoint deadline =
-      std::min({supervisor_.nextDeadline(), output_.nextDeadline(), input_.nextDeadline(now),
-                ended_ ? supervisor_.outputUntil() : std::min(guardsUntil_, guards_.nextDeadline())});
+  const TimePoint deadline = std::min(
+      {supervisor_.nextDeadline(), output_.nextDeadline(), input_.nextDeadline(now),
+       ended_ ? supervisor_.outputUntil() : std::min(guardsUntil_, guards_.nextDeadline())});
   if (poll(polls.data(), polls.size(), millisecondsUntil(deadline, now)) < 0) {
     for (pollfd& entry : polls) entry.revents = 0;
   }
@@ -129,7 +129,8 @@ void Front::handleEvents(TimePoint now) {
         act(supervisor_.ended(event->process, {.killed = true, .value = event->value}, now));
         break;
       case Event::Kind::kLost:
-        act(supervisor_.ended(event->process, {.killed = true, .value = SIGKILL, .lost = true}, now));
+        act(supervisor_.ended(event->process, {.killed = true, .value = SIGKILL, .lost = true},
+                              now));
         break;
       case Event::Kind::kEnded:
         guards_.wait();

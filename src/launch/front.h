@@ -20,8 +20,8 @@ class Front {
  public:
   // `signals` is a signalfd of the signals to pass on; `spared` are descendants of this process
   // that have nothing to do with the job. `notice` has the words for a worker that is lost.
-  Front(Guards& guards, Output& output, StdinPump input, Supervisor& supervisor,
-        UniqueFd signals, std::set<ProcessId> spared, std::function<std::string(int worker)> notice)
+  Front(Guards& guards, Output& output, StdinPump input, Supervisor& supervisor, UniqueFd signals,
+        std::set<ProcessId> spared, std::function<std::string(int worker)> notice)
       : guards_(guards),
         output_(output),
         input_(std::move(input)),

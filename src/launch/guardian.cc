@@ -91,8 +91,8 @@ class Guard {
     pthread_sigmask(SIG_SETMASK, &all, nullptr);
     std::set<int> ours = {channel_.get()};
     for (const Command& command : commands_) {
-      ours.insert({command.input, command.output, command.error, command.networkNamespace,
-                   command.secret});
+      ours.insert(
+          {command.input, command.output, command.error, command.networkNamespace, command.secret});
     }
     closeFronts(ours);
 

@@ -208,9 +208,9 @@ Result<std::string> chooseInterface(const std::string& names,
   for (const auto& [interface, address] : interfaces) {
     there.push_back(fmt::format("{} ({})", interface, address));
   }
-  return invalid("there is no network interface {}: there {} {}", names,
-                 there.size() == 1 ? "is" : "are",
-                 there.empty() ? "none with an address" : fmt::format("{}", fmt::join(there, ", ")));
+  return invalid(
+      "there is no network interface {}: there {} {}", names, there.size() == 1 ? "is" : "are",
+      there.empty() ? "none with an address" : fmt::format("{}", fmt::join(there, ", ")));
 }
 
 }  // namespace colla::launch

@@ -42,9 +42,10 @@ Result<HostSlots> parseHost(const std::string& word, const std::string& where) {
     rest.remove_prefix(std::min(colon, rest.size()));
   }
   if (host.name.find('@') != std::string::npos) {
-    return invalid("{}: \"{}\" names a user: say so to ssh, with --ssh-arg=-l{} or in "
-                   "~/.ssh/config",
-                   where, host.name, host.name.substr(0, host.name.find('@')));
+    return invalid(
+        "{}: \"{}\" names a user: say so to ssh, with --ssh-arg=-l{} or in "
+        "~/.ssh/config",
+        where, host.name, host.name.substr(0, host.name.find('@')));
   }
   // ssh would take the one for a flag, and a shell the others for what they mean to it.
   if (host.name.empty() || host.name.starts_with("-") ||
@@ -52,7 +53,8 @@ Result<HostSlots> parseHost(const std::string& word, const std::string& where) {
     return invalid("{}: hosts are HOST or HOST:SLOTS, not \"{}\"", where, word);
   }
   if (rest.empty()) return host;
-  if (rest.front() != ':') return invalid("{}: hosts are HOST or HOST:SLOTS, not \"{}\"", where, word);
+  if (rest.front() != ':')
+    return invalid("{}: hosts are HOST or HOST:SLOTS, not \"{}\"", where, word);
   COLLA_TRY_ASSIGN(host.slots, parseSlots(rest.substr(1), where));
   return host;
 }

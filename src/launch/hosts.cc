@@ -64,8 +64,8 @@ Result<std::unique_ptr<Hosts>> Hosts::connect(const std::vector<Host>& hosts,
     std::array<int, 2> errors{};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0 ||
         pipe2(errors.data(), O_CLOEXEC) != 0) {
-      return {StatusCode::kIo, fmt::format("no socket for host {}: {}", host.name,
-                                           std::strerror(errno))};
+      return {StatusCode::kIo,
+              fmt::format("no socket for host {}: {}", host.name, std::strerror(errno))};
     }
     fcntl(errors[0], F_SETFL, O_NONBLOCK);
     Link& link = links.emplace_back(Link{.name = host.name,
@@ -81,15 +81,14 @@ Result<std::unique_ptr<Hosts>> Hosts::connect(const std::vector<Host>& hosts,
     link.channel.expectMark();
     theirs.emplace_back(ends[1]);
     theirs.emplace_back(errors[1]);
-    commands.push_back(
-        {.program = host.here ? options.colla : ssh,
-         .arguments = host.here ? std::vector<std::string>{options.colla, "agent"}
-                                : sshCommand(host.name, options.ssh, options.colla,
-                                             options.connectSeconds),
-         .environment = environment,
-         .input = ends[1],
-         .output = ends[1],
-         .error = errors[1]});
+    commands.push_back({.program = host.here ? options.colla : ssh,
+                        .arguments = host.here ? std::vector<std::string>{options.colla, "agent"}
+                                               : sshCommand(host.name, options.ssh, options.colla,
+                                                            options.connectSeconds),
+                        .environment = environment,
+                        .input = ends[1],
+                        .output = ends[1],
+                        .error = errors[1]});
   }
   COLLA_TRY_ASSIGN(Guardian guardian, Guardian::create(commands, inherited));
   guardian.send({Order::Kind::kStart});
@@ -112,8 +111,8 @@ void Hosts::say(std::size_t host, Say kind, const Fields& fields) {
 bool Hosts::waitOnce(int signals, TimePoint until) {
   std::vector<pollfd> polls = {{signals, POLLIN, 0}};
   prepare(polls);
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-      std::min(until, nextDeadline()) - Clock::real().now());
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::min(until, nextDeadline()) -
+                                                                 Clock::real().now());
   if (poll(polls.data(), polls.size(),
            static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000))) < 0) {
     return true;
@@ -157,8 +156,8 @@ void Hosts::prepare(std::vector<pollfd>& polls) {
   for (Link& link : links_) {
     const auto writes = static_cast<short>(link.channel.queued() > 0 ? POLLOUT : 0);
     const auto reads = static_cast<short>(full ? 0 : POLLIN);
-    polls.push_back({link.channel.open() ? link.channel.in() : -1,
-                     static_cast<short>(reads | writes), 0});
+    polls.push_back(
+        {link.channel.open() ? link.channel.in() : -1, static_cast<short>(reads | writes), 0});
     polls.push_back({link.errors.get(), POLLIN, 0});
     if (full) link.heard = Clock::real().now();  // Nobody listens.
   }
@@ -215,7 +214,8 @@ void Hosts::hear(Link& link, TimePoint now) {
     auto message = link.channel.next();
     if (!message.ok()) {
       link.channel.close();
-      return lose(link, fmt::format("its agent speaks differently ({})", message.status().message()));
+      return lose(link,
+                  fmt::format("its agent speaks differently ({})", message.status().message()));
     }
     if (!*message) return;
     take(link, **message, now);
@@ -330,8 +330,8 @@ std::string Hosts::whyLost(const Link& link) const {
     const auto end = said.find_last_not_of(" \t\r\n");
     said.erase(end == std::string::npos ? 0 : end + 1);
     const auto line = said.substr(said.rfind('\n') + 1);
-    return fmt::format("{} ended with exit code {}{}", link.here ? "its agent" : "the ssh to it", code,
-                       line.empty() ? "" : " (" + line + ")");
+    return fmt::format("{} ended with exit code {}{}", link.here ? "its agent" : "the ssh to it",
+                       code, line.empty() ? "" : " (" + line + ")");
   }
   return explainSsh(link.name, ssh_, code, said);
 }

@@ -22,8 +22,8 @@ int slotsOf(const std::vector<HostSlots>& hosts) {
   return slots;
 }
 
-Result<std::vector<HostLayout>> layOut(const std::vector<HostSlots>& hosts, int workers, int servers,
-                                       const std::vector<HostSlots>& serverHosts) {
+Result<std::vector<HostLayout>> layOut(const std::vector<HostSlots>& hosts, int workers,
+                                       int servers, const std::vector<HostSlots>& serverHosts) {
   if (workers > slotsOf(hosts)) {
     return invalid("-np is {}, but the hosts have {} slots", workers, slotsOf(hosts));
   }

@@ -18,8 +18,8 @@ struct HostLayout {
 // Workers fill host by host, as many as it has slots. Servers go where `serverHosts` says, or else
 // to the workers' hosts in turn. Hosts without a process are left out. kInvalidArgument for more
 // processes than slots.
-Result<std::vector<HostLayout>> layOut(const std::vector<HostSlots>& hosts, int workers, int servers,
-                                       const std::vector<HostSlots>& serverHosts);
+Result<std::vector<HostLayout>> layOut(const std::vector<HostSlots>& hosts, int workers,
+                                       int servers, const std::vector<HostSlots>& serverHosts);
 
 // How many processes they have room for.
 int slotsOf(const std::vector<HostSlots>& hosts);

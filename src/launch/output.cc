@@ -203,9 +203,8 @@ void Output::handle(const pollfd* polls, TimePoint now) {
 
 void Output::finishPrinters() {
   for (const Stream stream : {kOut, kErr}) {
-    const bool more = std::ranges::any_of(sources_, [&](const Source& source) {
-      return source.stream == stream && !ended(source);
-    });
+    const bool more = std::ranges::any_of(
+        sources_, [&](const Source& source) { return source.stream == stream && !ended(source); });
     if (!more) printers_[stream].finish(lines(stream));
   }
   merge();

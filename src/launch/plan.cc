@@ -205,14 +205,14 @@ Result<Plan> makePlan(const RunOptions& options, const Surroundings& surrounding
   plan.arguments = options.command;
   plan.remote = !surroundings.hosts.empty();
   const std::vector<PlannedHost> hosts =
-      plan.remote ? surroundings.hosts
-                  : std::vector<PlannedHost>{onlyHost(options, surroundings)};
+      plan.remote ? surroundings.hosts : std::vector<PlannedHost>{onlyHost(options, surroundings)};
   plan.store = hosts.front().store;
 
   const auto wanted = static_cast<int>(options.config.integer("threads"));
   Variables shared =
       sharedVariables(options, surroundings, wanted > 0 ? wanted : threadsFor(hosts));
-  if (plan.remote) std::erase_if(shared, [](const auto& each) { return belongsToHost(each.first); });
+  if (plan.remote)
+    std::erase_if(shared, [](const auto& each) { return belongsToHost(each.first); });
   Variables chosen;
   for (const auto& [name, value] : options.environment) chosen[name] = value;
   const std::string& name = options.program.empty() ? plan.arguments.front() : options.program;

@@ -25,9 +25,9 @@ struct Process {
 struct Plan {
   std::string jobId;
   std::string secretHex;
-  std::string store;     // Where it is served.
-  std::string host;      // This one.
-  bool remote = false;   // Agents start the processes, here or on other hosts.
+  std::string store;                   // Where it is served.
+  std::string host;                    // This one.
+  bool remote = false;                 // Agents start the processes, here or on other hosts.
   std::string program;                 // A path.
   std::vector<std::string> arguments;  // The first one as the user wrote it.
   std::vector<Process> processes;      // Workers by rank, then servers by rank.
@@ -46,9 +46,9 @@ struct Surroundings {
   std::vector<std::string> environment;  // "NAME=value"
   int cores = 1;
   std::string host;
-  std::string jobId;      // Fresh and random, as is
-  std::string secretHex;  // this.
-  int secretFd = -1;      // The descriptor through which processes get it.
+  std::string jobId;               // Fresh and random, as is
+  std::string secretHex;           // this.
+  int secretFd = -1;               // The descriptor through which processes get it.
   std::vector<PlannedHost> hosts;  // Empty: this one alone.
   // For the program's own use: worker 0's host as others reach it, and a free port of TCP there.
   std::string address = "127.0.0.1";

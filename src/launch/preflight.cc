@@ -42,9 +42,10 @@ std::vector<Complaint> compareHosts(const std::vector<std::string>& names,
   compare(
       names, facts, [](const HostFacts& each) { return each.cpu; },
       [](const std::string& own, const std::string& first, const std::string& others) {
-        return fmt::format("its CPU has \"{}\", that of host {} \"{}\": bits would depend on the "
-                           "host, so take hosts of one kind",
-                           own, first, others);
+        return fmt::format(
+            "its CPU has \"{}\", that of host {} \"{}\": bits would depend on the "
+            "host, so take hosts of one kind",
+            own, first, others);
       },
       complaints);
   if (torch == TorchUse::kNone) return complaints;
@@ -147,14 +148,14 @@ Status Preflight::reach(const std::vector<std::string>& store) {
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
     for (const auto& [name, error] : hosts_.answers(i).reached->entries()) {
       if (error.empty()) continue;
-      const std::string whom = name.empty() ? "this host, where the job's store is," : "host " + name;
-      const std::string& address =
-          name.empty() ? store[i] : [&]() -> const std::string& {
-            for (std::size_t j = 0; j < hosts_.size(); ++j) {
-              if (hosts_.name(j) == name) return (*hosts_.answers(j).checked)["address"];
-            }
-            return store[i];
-          }();
+      const std::string whom =
+          name.empty() ? "this host, where the job's store is," : "host " + name;
+      const std::string& address = name.empty() ? store[i] : [&]() -> const std::string& {
+        for (std::size_t j = 0; j < hosts_.size(); ++j) {
+          if (hosts_.name(j) == name) return (*hosts_.answers(j).checked)["address"];
+        }
+        return store[i];
+      }();
       complaints_.push_back(
           {hosts_.name(i),
            fmt::format("it can't reach {} at {} ({}): open the ports between them, or choose a "

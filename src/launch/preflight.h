@@ -28,8 +28,8 @@ std::vector<Complaint> compareHosts(const std::vector<std::string>& names,
 std::string toText(const std::vector<Complaint>& complaints, std::string_view speaker);
 
 // Asks all hosts at the same time. Each step ends when all have answered, or with complaints:
-// hosts that are lost or have not answered at the deadline are among them. kCancelled once `signals`
-// has one.
+// hosts that are lost or have not answered at the deadline are among them. kCancelled once
+// `signals` has one.
 class Preflight {
  public:
   Preflight(Hosts& hosts, int signals, Deadline deadline)

@@ -27,8 +27,7 @@ Attempt begin(const std::string& text) {
     attempt.error = address.status().message();
     return attempt;
   }
-  attempt.socket.reset(
-      socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  attempt.socket.reset(socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!attempt.socket.valid() ||
       (connect(attempt.socket.get(), address->system(), address->systemSize()) != 0 &&
        errno != EINPROGRESS)) {
@@ -64,7 +63,8 @@ std::vector<std::string> tryToReach(const std::vector<std::string>& addresses, D
     bool waiting = false;
     for (const Attempt& attempt : attempts) waiting = waiting || attempt.socket.valid();
     if (!waiting) break;
-    if (poll(polls.data(), polls.size(), static_cast<int>(left.count())) == 0 || left.count() == 0) {
+    if (poll(polls.data(), polls.size(), static_cast<int>(left.count())) == 0 ||
+        left.count() == 0) {
       for (Attempt& attempt : attempts) {
         if (attempt.socket.valid()) attempt.error = "no answer";
       }

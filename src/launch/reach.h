@@ -1,5 +1,5 @@
-// Whether this host reaches addresses of others: the interfaces that a job will use, before it needs
-// them.
+// Whether this host reaches addresses of others: the interfaces that a job will use, before it
+// needs them.
 #pragma once
 
 #include <string>

@@ -128,18 +128,17 @@ Report makeReport(const Supervisor& supervisor, const Plan& plan, const RunOptio
       return {fmt::format("the job is done without {}", losses(supervisor, plan)), 0};
     case Cause::kFailed: {
       const End end = *supervisor.endOf(supervisor.culprit());
-      return {
-          fmt::format("{} on host {} {}{}{}{}", plan.processes[culprit].name(),
-                      plan.processes[culprit].host, howItEnded(end), hostLosses(lostHosts),
-                      afterLosses(supervisor, plan), lastLines(output, culprit)),
-          end.lost     ? kExitFailure
-          : end.killed ? 128 + end.value
-                       : end.value};
+      return {fmt::format("{} on host {} {}{}{}{}", plan.processes[culprit].name(),
+                          plan.processes[culprit].host, howItEnded(end), hostLosses(lostHosts),
+                          afterLosses(supervisor, plan), lastLines(output, culprit)),
+              end.lost     ? kExitFailure
+              : end.killed ? 128 + end.value
+                           : end.value};
     }
     case Cause::kNotStarted: {
       return {fmt::format("cannot start {} on host {}: {}: {}{}", plan.processes[culprit].name(),
-                          plan.processes[culprit].host, plan.program, std::strerror(supervisor.value()),
-                          hintFor(supervisor.value())),
+                          plan.processes[culprit].host, plan.program,
+                          std::strerror(supervisor.value()), hintFor(supervisor.value())),
               exitCodeFor(supervisor.value())};
     }
     case Cause::kSignal:

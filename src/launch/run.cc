@@ -146,7 +146,8 @@ int run(const RunOptions& given) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   UniqueFd signals = takeSignals();
 
-  auto guardian = Guardian::create(commandsOf(*plan, *output, *input, null.get(), secret->get()), inherited);
+  auto guardian =
+      Guardian::create(commandsOf(*plan, *output, *input, null.get(), secret->get()), inherited);
   if (!guardian.ok()) return complain(options, guardian.status(), kExitFailure);
   output->closeWriters();
   input->closeReader();

@@ -1,5 +1,5 @@
-// `colla run`, on this host or on several: starts a job's processes, passes on what they say and how they end,
-// and leaves nothing behind.
+// `colla run`, on this host or on several: starts a job's processes, passes on what they say and
+// how they end, and leaves nothing behind.
 #pragma once
 
 #include <chrono>
@@ -39,7 +39,7 @@ struct RunOptions {
   SshOptions ssh;
   std::string interfaces;  // Names between commas, of which each host takes the first that it has.
   bool ownTorch = false;   // The program has the libtorch of Colla's own commands.
-  bool prefixTimestamps = false;  // Say before each line when it came.
+  bool prefixTimestamps = false;   // Say before each line when it came.
   std::string name = "colla run";  // How our own messages begin.
   Config config;
 };

@@ -203,7 +203,8 @@ Status Run::findStoreAddresses(std::vector<std::string>& addresses) const {
                        net::addressTowards(net::withPort(hosts_->name(i), 1)));
     }
   }
-  const auto other = std::ranges::find_if(addresses, [](const auto& each) { return !each.empty(); });
+  const auto other =
+      std::ranges::find_if(addresses, [](const auto& each) { return !each.empty(); });
   for (std::string& address : addresses) {
     if (address.empty()) address = other == addresses.end() ? "127.0.0.1" : *other;
   }
@@ -299,8 +300,9 @@ int Run::start() {
 
 Result<bool> needsOtherHosts(const RunOptions& options) {
   if (options.hosts.empty() && options.serverHosts.empty()) return false;
-  COLLA_TRY_ASSIGN(const auto layout, layOut(options.hosts, options.workers, options.servers,
-                                             options.serverHosts));
+  COLLA_TRY(checkRunOptions(options));
+  COLLA_TRY_ASSIGN(const auto layout,
+                   layOut(options.hosts, options.workers, options.servers, options.serverHosts));
   return std::ranges::any_of(layout, [](const HostLayout& host) { return !isThisHost(host.name); });
 }
 

@@ -6,8 +6,8 @@
 
 namespace colla::launch {
 
-// Whether the job's processes can't all be started by this process. kInvalidArgument where they have
-// no place.
+// Whether the job's processes can't all be started by this process. kInvalidArgument where they
+// have no place.
 Result<bool> needsOtherHosts(const RunOptions& options);
 
 // As run(), for such jobs.

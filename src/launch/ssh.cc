@@ -83,14 +83,16 @@ std::string explainSsh(const std::string& host, const SshOptions& options, int e
   const auto has = [&](std::string_view text) { return said.find(text) != std::string::npos; };
   const std::string hand = byHand(host, options);
   if (has("REMOTE HOST IDENTIFICATION HAS CHANGED")) {
-    return fmt::format("its key is not the one in known_hosts: if that is right, `ssh-keygen -R {}` "
-                       "forgets the old one",
-                       host);
+    return fmt::format(
+        "its key is not the one in known_hosts: if that is right, `ssh-keygen -R {}` "
+        "forgets the old one",
+        host);
   }
   if (has("Host key verification failed")) {
-    return fmt::format("its key is not in known_hosts: connect once by hand (`{}`), or "
-                       "`ssh-keyscan {} >> ~/.ssh/known_hosts`",
-                       hand, host);
+    return fmt::format(
+        "its key is not in known_hosts: connect once by hand (`{}`), or "
+        "`ssh-keyscan {} >> ~/.ssh/known_hosts`",
+        hand, host);
   }
   if (has("Could not resolve hostname")) {
     return "there is no host of that name: see its spelling, /etc/hosts and ~/.ssh/config";
@@ -101,9 +103,10 @@ std::string explainSsh(const std::string& host, const SshOptions& options, int e
   const std::string methods = refusedMethods(said);
   if (methods.find("password") != std::string::npos ||
       methods.find("keyboard-interactive") != std::string::npos) {
-    return fmt::format("it wants a password, which `colla run` never asks for: copy a key there "
-                       "(`ssh-copy-id {}`), or name one with -i",
-                       host);
+    return fmt::format(
+        "it wants a password, which `colla run` never asks for: copy a key there "
+        "(`ssh-copy-id {}`), or name one with -i",
+        host);
   }
   if (!methods.empty()) {
     return fmt::format("it refused the key: copy one there (`ssh-copy-id {}`), or name one with -i",

@@ -1,6 +1,6 @@
 // The job's secret: what its processes know and others do not. It travels on an inherited
-// descriptor (secret_descriptor.h), in a file or in a variable, never on a command line, and is never
-// printed.
+// descriptor (secret_descriptor.h), in a file or in a variable, never on a command line, and is
+// never printed.
 #pragma once
 
 #include <optional>

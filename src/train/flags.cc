@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <limits>
 
 #include "base/invalid.h"
 #include "checkpoint/directory.h"
@@ -16,6 +17,9 @@
 
 namespace colla::train {
 namespace {
+
+// Hosts say how many workers there are if --np does not.
+constexpr int kNoWorkersGiven = std::numeric_limits<int>::min();
 
 template <typename T>
 std::optional<T> wholeNumber(std::string_view text) {
@@ -42,6 +46,7 @@ std::string helpFor(std::string_view option, std::string_view text) {
 }  // namespace
 
 Flags::Flags(CLI::App& app) : app_(app) {
+  options_.workers = kNoWorkersGiven;
   addTraining(app);
   addServers(app);
   addLocalSgd(app);
@@ -197,10 +202,14 @@ void Flags::addRun(CLI::App& app) {
 
 Result<launch::RunOptions> Flags::where(const TrainOptions& options) const {
   launch::RunOptions where;
-  where.workers = options.workers;
+  const bool given = options.workers != kNoWorkersGiven;
+  where.workers = given || !hosts_->given() ? options.workers : 0;
   where.servers = options.servers.count;
   // A worker's own host need not have the files that the front was given.
-  if (launch::startedByFront()) return where;
+  if (launch::startedByFront()) {
+    if (!given) where.workers = 1;  // The front has said how many there are.
+    return where;
+  }
   COLLA_TRY(hosts_->applyTo(where));
   return where;
 }
@@ -216,7 +225,7 @@ Result<TrainOptions> Flags::options(const Config& config, bool resumes) const {
   }
   COLLA_TRY(readServers(config, options));
   COLLA_TRY_ASSIGN(const launch::RunOptions hosts, where(options));
-  options.workers = hosts.workers;
+  options.workers = hosts.workers == kNoWorkersGiven ? 1 : hosts.workers;
   if (hosts.servers > 0) options.servers.count = hosts.servers;
   if (config.integer("slices") > 0) options.slices = static_cast<int>(config.integer("slices"));
   if (config.integer("threads") > 0) options.threads = static_cast<int>(config.integer("threads"));

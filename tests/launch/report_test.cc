@@ -21,7 +21,7 @@ Report reportOf(const Supervisor& supervisor, const RunOptions& options = {}) {
   Plan plan;
   plan.program = "/bin/train";
   plan.host = "a";
-  for (int rank = 0; rank < 2; ++rank) plan.processes.push_back({Role::kWorker, rank, {}});
+  for (int rank = 0; rank < 2; ++rank) plan.processes.push_back({Role::kWorker, rank, "a", {}});
   const auto output = Output::create(plan, options);
   EXPECT_TRUE(output.ok()) << output.status();
   return makeReport(supervisor, plan, options, *output);

@@ -208,7 +208,7 @@ def test_horovodrun(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["-np", "2", "-H", "elsewhere.example:2", "true"], "elsewhere.example is not this one"),
+        (["-np", "2", "-H", "localhost:1,localhost:1", "true"], "names host localhost twice"),
         (["-np", "3", "-H", "localhost:2", "true"], "the hosts have 2 slots"),
         (["-H", "localhost:x", "true"], "slots above 0"),
         (["--hostfile", "/nowhere", "true"], "/nowhere"),
