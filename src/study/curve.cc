@@ -82,7 +82,7 @@ Result<Curve> readCurve(const std::string& json, const std::string& log, bool in
       curve.steps = object.value("steps", std::int64_t{0});
       curve.seconds = numberOf(object, "seconds", 0);
       const auto samples = object.value("samples", std::int64_t{0});
-      if (steps > 0)
+      if (curve.steps > 0)
         curve.samplesPerStep = static_cast<double>(samples) / static_cast<double>(curve.steps);
       continue;
     }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -20,6 +21,14 @@ nlohmann::json manifestIn(const std::string& training) {
     if (json.is_object()) return json;
   }
   return nlohmann::json::object();
+}
+
+// The first steps are slow, some of them a hundred times: the fastest one comes nearest to what a
+// step of a long run takes.
+double fastestStep(const Curve& curve) {
+  double fastest = secondsPerStep(curve);
+  for (const CurvePoint& point : curve.points) fastest = std::min(fastest, point.end - point.start);
+  return fastest;
 }
 
 // "colla train: there is no …" is about this study.
@@ -62,8 +71,8 @@ Result<Probing> probe(Runner& runner, const Program& program, const RunSettings&
   const auto note = [&](const std::string& name, const RunResult& run, const Variant& variant) {
     Probe& taken = probing.probes[name];
     // Of ps-async, worker 0 may not have come to two steps of its own.
-    taken.stepSeconds = run.curves.empty() ? probing.probes["single"].stepSeconds
-                                           : secondsPerStep(run.curves.front());
+    taken.stepSeconds =
+        run.curves.empty() ? probing.probes["single"].stepSeconds : fastestStep(run.curves.front());
     taken.startSeconds =
         std::max(0.0, run.seconds - taken.stepSeconds * static_cast<double>(variant.steps));
     taken.workers = variant.workers;
