@@ -101,7 +101,7 @@ def check_alltoall():
 
 
 def check_types_that_only_move():
-    for dtype in (tf.bool, tf.uint16, tf.uint8):
+    for dtype in (tf.bool, tf.uint16, tf.uint32, tf.uint64):
         mine = tf.cast(tf.constant([0, RANK, 1]), dtype)
         same(hvd.broadcast(mine, SIZE - 1), tf.cast(tf.constant([0, SIZE - 1, 1]), dtype))
         assert hvd.allgather(mine).shape == [3 * SIZE]
@@ -177,6 +177,8 @@ def check_variables():
     tf.function(lambda: hvd.broadcast_([floats], 0))()
     assert (floats.numpy() == 0).all()
     hvd.broadcast_variables([floats, whole], 0, inplace=True)
+    with raises(tf.errors.InvalidArgumentError, "type string are not supported"):
+        hvd.broadcast_([tf.Variable("text")], 0)
 
 
 def check_objects():
