@@ -177,6 +177,10 @@ def check_checkpoints_of_colla():
 def check_refusals():
     with raises(ValueError, "op=Average alone"):
         hvd.DistributedOptimizer(v1.train.GradientDescentOptimizer(1.0), op=hvd.Sum, gradient_predivide_factor=2.0)
+    with raises(NotImplementedError, "strategy hybrid is not for TensorFlow yet"):
+        hvd.DistributedOptimizer(v1.train.GradientDescentOptimizer(1.0), strategy="hybrid")
+    with raises(ValueError, "there is no strategy 'none'"):
+        hvd.DistributedOptimizer(v1.train.GradientDescentOptimizer(1.0), strategy="none")
     with raises(ValueError, "takes an optimizer"):
         hvd.DistributedOptimizer(object())
 
