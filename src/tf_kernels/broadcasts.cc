@@ -20,7 +20,7 @@ class BroadcastRun : public Run {
 
   absl::Status prepare(bool isRoot) {
     for (int i = 0; i < context().num_inputs(); ++i) {
-      add(context().input(i));
+      TF_RETURN_IF_ERROR(add(context().input(i)));
       tf::Tensor* made = nullptr;
       if (isRoot) {
         context().set_output(i, context().input(i));
@@ -96,7 +96,7 @@ class VariablesRun : public Run {
       }
       variables_.push_back(std::move(variable));
       received_.push_back(std::move(received));
-      add(received_.back());  // Of a broadcast the root's input alone is read.
+      TF_RETURN_IF_ERROR(add(received_.back()));  // Of a broadcast the root's input alone is read.
     }
     return absl::OkStatus();
   }

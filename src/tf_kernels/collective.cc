@@ -5,7 +5,7 @@
 namespace colla::tf_kernels {
 namespace {
 
-// uint16 is moved as int16: it has no sums.
+// What has no sums is moved as a type of the same size; -1: a type that is not moved.
 std::int32_t typeOf(tf::DataType type) {
   switch (type) {
     case tf::DT_FLOAT:
@@ -22,13 +22,17 @@ std::int32_t typeOf(tf::DataType type) {
     case tf::DT_UINT16:
       return COLLA_INT16;
     case tf::DT_INT32:
+    case tf::DT_UINT32:
       return COLLA_INT32;
     case tf::DT_INT64:
+    case tf::DT_UINT64:
       return COLLA_INT64;
     case tf::DT_UINT8:
       return COLLA_UINT8;
-    default:
+    case tf::DT_BOOL:
       return COLLA_BOOL;
+    default:
+      return -1;
   }
 }
 
@@ -41,18 +45,24 @@ Run::Run(tf::OpKernelContext* context, tf::AsyncOpKernel::DoneCallback done, int
   parts_.reserve(parts);  // Their addresses stay.
 }
 
-void Run::add(const tf::Tensor& input) {
+absl::Status Run::add(const tf::Tensor& input) {
+  const std::int32_t type = typeOf(input.dtype());
+  if (type < 0) {
+    return absl::InvalidArgumentError("tensors of type " + tf::DataTypeString(input.dtype()) +
+                                      " are not supported");
+  }
   Part& part = parts_.emplace_back();
   part.run = this;
   part.number = static_cast<int>(parts_.size()) - 1;
   for (const auto dimension : input.shape().dim_sizes()) part.shape.push_back(dimension);
-  given_.push_back({typeOf(input.dtype()),
+  given_.push_back({type,
                     {part.shape.data(), static_cast<std::int64_t>(part.shape.size())},
                     input.tensor_data().data(),
                     input.tensor_data().size(),
                     &part,
                     &Run::outputOf,
                     &Run::endPart});
+  return absl::OkStatus();
 }
 
 void Run::start(std::unique_ptr<Run> run, CollaOperation operation) {
@@ -82,6 +92,11 @@ void Run::end(const absl::Status& status) {
   const auto done = done_;
   delete this;
   done();  // After this the context is gone.
+}
+
+absl::Status AllocatingRun::addInputs() {
+  for (int i = 0; i < context().num_inputs(); ++i) TF_RETURN_IF_ERROR(add(context().input(i)));
+  return absl::OkStatus();
 }
 
 void* AllocatingRun::output(int part, const tf::TensorShape& shape) {

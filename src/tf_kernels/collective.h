@@ -19,8 +19,9 @@ namespace colla::tf_kernels {
 namespace tf = ::tensorflow;
 
 // The types that Colla moves; those among them that have sums.
-#define COLLA_TF_TYPES \
-  "{uint8, int8, uint16, int16, int32, int64, bfloat16, float16, float32, float64, bool}"
+#define COLLA_TF_TYPES                                                                      \
+  "{uint8, int8, uint16, int16, uint32, int32, uint64, int64, bfloat16, float16, float32, " \
+  "float64, bool}"
 #define COLLA_TF_SUMS \
   "{uint8, int8, int16, int32, int64, bfloat16, float16, float32, float64, bool}"
 // Attributes of every collective. An operation has the name `tensor_name`, or that of its node, of
@@ -40,7 +41,7 @@ class Run {
 
   tf::OpKernelContext& context() { return *context_; }
   // Adds a part with this tensor. Its shape and memory are the context's or the run's.
-  void add(const tf::Tensor& input);
+  absl::Status add(const tf::Tensor& input);
   // Starts the operation, whose parts are those that were added. It takes the run over.
   static void start(std::unique_ptr<Run> run, CollaOperation operation);
 
@@ -72,6 +73,9 @@ class Run {
 class AllocatingRun : public Run {
  public:
   using Run::Run;
+
+  // Each input of the kernel is a part.
+  absl::Status addInputs();
 
  protected:
   void* output(int part, const tf::TensorShape& shape) override;

@@ -16,7 +16,7 @@ class AllgatherKernel : public CollectiveKernel {
 
   void ComputeAsync(tf::OpKernelContext* context, DoneCallback done) override {
     auto run = std::make_unique<AllocatingRun>(context, done, context->num_inputs());
-    for (int i = 0; i < context->num_inputs(); ++i) run->add(context->input(i));
+    OP_REQUIRES_OK_ASYNC(context, run->addInputs(), done);
     Run::start(std::move(run), operation(COLLA_ALLGATHER));
   }
 };
@@ -78,7 +78,7 @@ class AlltoallKernel : public CollectiveKernel {
     const auto rows = splits.dtype() == tf::DT_INT32 ? rowsOf<std::int32_t>(splits)
                                                      : rowsOf<std::int64_t>(splits);
     auto run = std::make_unique<AlltoallRun>(context, done, 1);
-    run->add(context->input(0));
+    OP_REQUIRES_OK_ASYNC(context, run->add(context->input(0)), done);
     auto what = operation(COLLA_ALLTOALL);
     what.splits = {rows.data(), static_cast<std::int64_t>(rows.size())};
     Run::start(std::move(run), what);

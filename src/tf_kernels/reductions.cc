@@ -21,7 +21,7 @@ class AllreduceRun : public Run {
       tf::Tensor* made = nullptr;
       TF_RETURN_IF_ERROR(
           context().forward_input_or_allocate_output({i}, i, context().input(i).shape(), &made));
-      add(context().input(i));
+      TF_RETURN_IF_ERROR(add(context().input(i)));
       outputs_.push_back(memoryOf(*made));
     }
     return absl::OkStatus();
@@ -65,7 +65,7 @@ class ReducescatterKernel : public CollectiveKernel {
 
   void ComputeAsync(tf::OpKernelContext* context, DoneCallback done) override {
     auto run = std::make_unique<AllocatingRun>(context, done, context->num_inputs());
-    for (int i = 0; i < context->num_inputs(); ++i) run->add(context->input(i));
+    OP_REQUIRES_OK_ASYNC(context, run->addInputs(), done);
     auto what = operation(COLLA_REDUCESCATTER);
     reduction_.applyTo(what);
     Run::start(std::move(run), what);

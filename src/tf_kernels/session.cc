@@ -1,15 +1,15 @@
 #include "tf_kernels/session.h"
 
-#include "tensorflow/core/platform/mutex.h"
-#include "tensorflow/core/platform/thread_annotations.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 
 namespace colla::tf_kernels {
 namespace {
 
 struct Session {
   // Held alone to change the table, so that nobody is in one that is taken away.
-  tensorflow::mutex mutex;
-  const CollaOperationsTable* table TF_GUARDED_BY(mutex) = nullptr;
+  absl::Mutex mutex;
+  const CollaOperationsTable* table ABSL_GUARDED_BY(mutex) = nullptr;
 };
 
 Session& session() {
@@ -23,7 +23,7 @@ absl::Status uninitialized() {
 
 template <typename Call>
 absl::Status inSession(const Call& call) {
-  const tensorflow::tf_shared_lock lock(session().mutex);
+  const absl::ReaderMutexLock lock(&session().mutex);
   if (session().table == nullptr) return uninitialized();
   CollaReason reason = {};
   const std::int32_t code = call(*session().table, &reason);
@@ -65,7 +65,7 @@ absl::Status join(void* caller, void (*done)(void*, std::int32_t, const char*, C
 }
 
 absl::StatusOr<std::int32_t> number(std::int32_t what, std::int32_t set) {
-  const tensorflow::tf_shared_lock lock(session().mutex);
+  const absl::ReaderMutexLock lock(&session().mutex);
   if (session().table == nullptr) return uninitialized();
   return session().table->number(session().table->exchange, what, set);
 }
@@ -74,7 +74,7 @@ absl::StatusOr<std::int32_t> number(std::int32_t what, std::int32_t set) {
 // pointer.
 extern "C" __attribute__((visibility("default"))) void colla_tensorflow_use(
     const CollaOperationsTable* table) {
-  const tensorflow::mutex_lock lock(session().mutex);
+  const absl::WriterMutexLock lock(&session().mutex);
   session().table = table;
 }
 

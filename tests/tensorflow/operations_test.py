@@ -3,7 +3,7 @@
 import subprocess
 
 import pytest
-from conftest import RANKS
+from conftest import COLLA, RANKS
 
 
 def succeeded(done):
@@ -26,8 +26,17 @@ def test_graphs_of_tensorflow_1(run_ranks, tmp_path):
     succeeded(run_ranks("graph.py", arguments=[tmp_path]))
 
 
-def test_training(run_ranks):
-    succeeded(run_ranks("training.py"))
+def test_training(run_ranks, tmp_path):
+    succeeded(run_ranks("training.py", arguments=[tmp_path]))
+    # What goes on from a checkpoint ends with the same bits, and the command reads what TensorFlow wrote.
+    same = subprocess.run([COLLA, "compare", tmp_path / "net", tmp_path / "net-again"], capture_output=True, text=True)
+    assert same.returncode == 0, same.stdout + same.stderr
+    other = subprocess.run(
+        [COLLA, "compare", f"{tmp_path / 'net'}@2", f"{tmp_path / 'net'}@4"], capture_output=True, text=True
+    )
+    assert other.returncode == 1, other.stdout + other.stderr
+    inspected = subprocess.run([COLLA, "inspect", tmp_path / "net"], capture_output=True, text=True, check=True)
+    assert "kernel" in inspected.stdout and "momentum" in inspected.stdout
 
 
 @pytest.mark.parametrize("which", ["keras 3", "keras 3 by its own name", "tf-keras"])

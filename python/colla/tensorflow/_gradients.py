@@ -1,11 +1,13 @@
 """Gradients of all ranks as one: what tapes and optimizers have in common."""
 
+import os
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from colla import _strategies
 from colla._core import Op
 from colla._process_sets import ProcessSet, global_process_set
 from colla.tensorflow import mpi_ops
@@ -28,6 +30,14 @@ def check_groups(groups: Groups, num_groups: int) -> Groups:
     if groups is None or (isinstance(groups, int) and groups > 0) or isinstance(groups, (list, tuple)):
         return groups
     raise ValueError(f"groups takes a number above 0 or lists of variables, not {groups!r}")
+
+
+def check_strategy(strategy: str | None) -> None:
+    """Refuses what there is not; without a strategy it is that of ``colla run --strategy``."""
+    name = strategy or os.environ.get("COLLA_STRATEGY") or "allreduce"
+    _strategies.find(name)
+    if name != "allreduce":
+        raise NotImplementedError(f"strategy {name} is not for TensorFlow yet: use allreduce, or colla.torch")
 
 
 def variables_of(local_layers: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from colla._core import Op
 from colla._process_sets import ProcessSet, global_process_set
 from colla._reductions import Average, Sum
 from colla.tensorflow import functions, mpi_ops
-from colla.tensorflow._gradients import Groups, Reducer, check_groups, variables_of
+from colla.tensorflow._gradients import Groups, Reducer, check_groups, check_strategy, variables_of
 from colla.tensorflow._keras_optimizer import wrap
 from colla.tensorflow.compression import Compression, Compressor
 
@@ -29,11 +29,13 @@ def DistributedOptimizer(
     groups: Groups = None,
     process_set: ProcessSet = global_process_set,
     scale_local_gradients: bool = True,
+    strategy: str | None = None,
 ) -> Any:
     """An optimizer like `optimizer`, of a class derived from its own, that reduces gradients over ranks.
 
     ``colla.tensorflow.DistributedOptimizer`` says what the arguments mean. `op` takes Average and Sum.
     """
+    check_strategy(strategy)
     if op not in (Average, Sum):
         raise ValueError(f"op takes Average or Sum for an optimizer of Keras, not {op}")
     if backward_passes_per_step <= 0:

@@ -32,9 +32,10 @@ def attributes(
 ) -> dict[str, Any]:
     """What every kernel takes."""
     number = process_set if isinstance(process_set, int) else number_of(process_set)
+    if number != 0 and _world.is_initialized() and number not in _world.current().exchange.core.sets():
+        raise ValueError(f"there is no process set {number}")
     if tf.executing_eagerly():
-        if _world._current is None:
-            _world.current()  # Raises, in the words of colla.torch.
+        _world.current()  # Raises, in the words of colla.torch.
         return {"tensor_name": name or "", "ordered": not name, "process_set_id": number}
     name = re.sub(r"[^A-Za-z0-9_.\-/]", "_", name or f"Colla{word}")
     return {"name": name, "process_set_id": number, "ignore_name_scope": ignore_name_scope}

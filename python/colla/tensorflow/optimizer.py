@@ -9,7 +9,7 @@ from colla._core import Op
 from colla._process_sets import ProcessSet, global_process_set
 from colla._reductions import Adasum, Average
 from colla.tensorflow import mpi_ops
-from colla.tensorflow._gradients import Groups, Reducer, check_groups
+from colla.tensorflow._gradients import Groups, Reducer, check_groups, check_strategy
 from colla.tensorflow.compression import Compression, Compressor
 from colla.tensorflow.gradient_aggregation import LocalGradientAggregationHelper
 
@@ -144,6 +144,7 @@ def DistributedOptimizer(
     groups: Groups = None,
     process_set: ProcessSet = global_process_set,
     scale_local_gradients: bool = True,
+    strategy: str | None = None,
 ) -> Any:
     """An optimizer like `optimizer`, of a class derived from its own, that reduces gradients over ranks.
 
@@ -165,7 +166,9 @@ def DistributedOptimizer(
         groups: Gradients that travel together: how many such groups, or lists of variables.
         process_set: The ranks that take part. On others the optimizer is as it was.
         scale_local_gradients: Gradients of local variables are divided by the number of ranks.
+        strategy: ``allreduce``, for now; the others are refused. None: what ``colla run --strategy`` says.
     """
+    check_strategy(strategy)
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor is for op=Average alone")
     if op == Adasum and average_aggregated_gradients:
@@ -190,6 +193,7 @@ def DistributedOptimizer(
             groups=groups,
             process_set=process_set,
             scale_local_gradients=scale_local_gradients,
+            strategy=strategy,
         )
     if op == Adasum:
         if process_set is not global_process_set:
@@ -198,6 +202,7 @@ def DistributedOptimizer(
         made._compression, made._passes = compression, backward_passes_per_step
         return made
     made = derive(optimizer, _GraphOptimizer)
+    made._optimizer = optimizer  # Where programs for Horovod look for it.
     made._reducer = Reducer(
         name or f"Distributed{type(optimizer).__name__}",
         compression,

@@ -161,9 +161,26 @@ def check_checkpoints_go_on():
     assert steps(6).tolist() in ([5.0], [6.0])
 
 
+def check_checkpoints_of_colla():
+    v1.reset_default_graph()
+    w = v1.get_variable("w", initializer=tf.fill([2, 2], float(RANK + 1)))
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        hvd.save_checkpoint(os.path.join(FILES, "w"), session=session, step=7)
+        v1.get_default_graph().finalize()
+        w.load(np.zeros([2, 2]), session)
+        hvd.barrier()
+        assert hvd.load_checkpoint(os.path.join(FILES, "w"), session=session).step == 7
+        assert session.run(w).tolist() == [[1.0, 1.0]] * 2
+
+
 def check_refusals():
     with raises(ValueError, "op=Average alone"):
         hvd.DistributedOptimizer(v1.train.GradientDescentOptimizer(1.0), op=hvd.Sum, gradient_predivide_factor=2.0)
+    with raises(NotImplementedError, "strategy hybrid is not for TensorFlow yet"):
+        hvd.DistributedOptimizer(v1.train.GradientDescentOptimizer(1.0), strategy="hybrid")
+    with raises(ValueError, "there is no strategy 'none'"):
+        hvd.DistributedOptimizer(v1.train.GradientDescentOptimizer(1.0), strategy="none")
     with raises(ValueError, "takes an optimizer"):
         hvd.DistributedOptimizer(object())
 

@@ -11,6 +11,7 @@ import colla.tensorflow as hvd
 
 hvd.init()
 RANK, SIZE = hvd.rank(), hvd.size()
+FILES = sys.argv[1]
 
 
 def batches(step):
@@ -205,6 +206,51 @@ def check_elastic_runs():
         return float(variable), state.starts
 
     assert train(state) == (0.0, 2)
+
+
+def check_checkpoints():
+    def steps(model, optimizer, loss, numbers):
+        for number in numbers:
+            optimizer.apply(gradients_of(model, loss, batches(number)[RANK]), model.trainable_variables)
+
+    def start():
+        model, loss = network(seed=3 + RANK)
+        if RANK == 0:
+            model.layers[0].kernel.assign(model.layers[0].kernel * 0 + 1)
+        optimizer = hvd.DistributedOptimizer(keras.optimizers.Adam(0.01, name="adam"))
+        optimizer.build(model.trainable_variables)
+        return model, optimizer, loss
+
+    keras.backend.clear_session()
+    model, optimizer, loss = start()
+    hvd.broadcast_variables(model.variables, 0)
+    steps(model, optimizer, loss, range(2))
+    written = hvd.save_checkpoint(f"{FILES}/net", model, optimizer, step=2, epoch=1, samples=16, extra={"a": "b"})
+    assert written.endswith("step-00000002")
+    steps(model, optimizer, loss, range(2, 4))
+    hvd.save_checkpoint(f"{FILES}/net", model, optimizer, step=4)
+
+    keras.backend.clear_session()  # Layers are called as before.
+    again, its, loss = start()
+    info = hvd.load_checkpoint(f"{FILES}/net", again, its, step=2)
+    assert info == (2, 1, 16, {"a": "b"})
+    steps(again, its, loss, range(2, 4))
+    assert weights(again) == weights(model) and int(its.iterations) == 4
+    hvd.save_checkpoint(f"{FILES}/net-again", again, its, step=4)
+    with raises(FileNotFoundError):
+        hvd.load_checkpoint(f"{FILES}/nothing", again, its)
+    with raises(ValueError, "different variables"):
+        hvd.load_checkpoint(f"{FILES}/net", [tf.Variable(1.0, name="other")])
+    with raises(ValueError, "two variables are called"):
+        hvd.save_checkpoint(f"{FILES}/twice", [tf.Variable(1.0, name="x"), tf.Variable(1.0, name="x")])
+        if RANK > 0:
+            raise ValueError("two variables are called")  # Rank 0 alone looks.
+    bits = [tf.Variable(tf.constant([1.5, 2.5], tf.bfloat16), name="b"), tf.Variable(tf.constant([7], tf.uint32), name="u")]
+    hvd.save_checkpoint(f"{FILES}/types", bits)
+    bits[0].assign([0, 0])
+    bits[1].assign([0])
+    hvd.load_checkpoint(f"{FILES}/types", bits)
+    assert bits[0].numpy().tolist() == [1.5, 2.5] and bits[1].numpy().tolist() == [7]
 
 
 def check_no_growth():
