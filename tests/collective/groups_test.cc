@@ -22,9 +22,10 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class GroupsTest : public test::CollectivesTest {};
+class RefusalsTest : public test::CollectivesTest {};
 
 // An error on every rank that tells who called what; afterwards the group is broken.
-TEST_P(GroupsTest, DifferentSizesAreAnErrorOnEveryRank) {
+TEST_P(RefusalsTest, DifferentSizesAreAnErrorOnEveryRank) {
   run([&](Group& group) {
     meetOutside();
     std::vector<float> data(group.rank() == 1 ? 3000 : 2000);
@@ -37,7 +38,7 @@ TEST_P(GroupsTest, DifferentSizesAreAnErrorOnEveryRank) {
   });
 }
 
-TEST_P(GroupsTest, DifferentOperationsAreAnErrorOnEveryRank) {
+TEST_P(RefusalsTest, DifferentOperationsAreAnErrorOnEveryRank) {
   run([&](Group& group) {
     meetOutside();
     std::vector<float> data(2000);
@@ -50,7 +51,7 @@ TEST_P(GroupsTest, DifferentOperationsAreAnErrorOnEveryRank) {
   });
 }
 
-TEST_P(GroupsTest, DifferentTypesAreAnErrorOnEveryRank) {
+TEST_P(RefusalsTest, DifferentTypesAreAnErrorOnEveryRank) {
   run([&](Group& group) {
     meetOutside();
     std::vector<float> floats(10);
@@ -61,7 +62,7 @@ TEST_P(GroupsTest, DifferentTypesAreAnErrorOnEveryRank) {
 }
 
 // What all ranks refuse alike costs nothing; what one refuses is told to the others at once.
-TEST_P(GroupsTest, RefusedArgumentsDoNotHangTheOthers) {
+TEST_P(RefusalsTest, RefusedArgumentsDoNotHangTheOthers) {
   run([&](Group& group) {
     std::vector<std::int32_t> data(10, 1);
     const Status average = allreduce(group, data, {.op = ReduceOp::kAverage});
@@ -83,7 +84,7 @@ TEST_P(GroupsTest, RefusedArgumentsDoNotHangTheOthers) {
 }
 
 // A refused call is an operation like any other: what comes before and after it is not disturbed.
-TEST_P(GroupsTest, RefusedCallsBetweenOthersChangeNothing) {
+TEST_P(RefusalsTest, RefusedCallsBetweenOthersChangeNothing) {
   run([&](Group& group) {
     std::vector<std::int32_t> data(64);
     for (int round = 0; round < 300; ++round) {
@@ -97,7 +98,7 @@ TEST_P(GroupsTest, RefusedCallsBetweenOthersChangeNothing) {
 }
 
 // What every rank must give alike, beside the sizes, is compared too.
-TEST_P(GroupsTest, DifferentCountsAreAnErrorOnEveryRank) {
+TEST_P(RefusalsTest, DifferentCountsAreAnErrorOnEveryRank) {
   run([&](Group& group) {
     std::vector<std::size_t> counts(ranks(), 10);
     counts[group.rank() == 0 ? 1 : 0] = 20;  // The same in all; everybody's own part fits.
@@ -109,7 +110,7 @@ TEST_P(GroupsTest, DifferentCountsAreAnErrorOnEveryRank) {
 }
 
 // Also on those that send and expect what they should.
-TEST_P(GroupsTest, AlltoallvThatDoesNotFitIsAnErrorOnEveryRank) {
+TEST_P(RefusalsTest, AlltoallvThatDoesNotFitIsAnErrorOnEveryRank) {
   for (const std::size_t count : {10, 50'000}) {  // Small and large messages.
     run([&](Group& group) {
       std::vector<std::size_t> sends(ranks(), count), recvs(ranks(), count);
@@ -127,7 +128,7 @@ TEST_P(GroupsTest, AlltoallvThatDoesNotFitIsAnErrorOnEveryRank) {
   }
 }
 
-TEST_P(GroupsTest, AlltoallvThatDoesNotFitItselfIsRefused) {
+TEST_P(RefusalsTest, AlltoallvThatDoesNotFitItselfIsRefused) {
   run([&](Group& group) {
     std::vector<std::size_t> sends(ranks(), 3), recvs(ranks(), 3);
     if (group.rank() == 0) sends[0] = 4;
@@ -144,7 +145,7 @@ TEST_P(GroupsTest, AlltoallvThatDoesNotFitItselfIsRefused) {
   });
 }
 
-TEST_P(GroupsTest, DifferentSliceMapsAreAnErrorOnEveryRank) {
+TEST_P(RefusalsTest, DifferentSliceMapsAreAnErrorOnEveryRank) {
   run([&](Group& group) {
     std::vector<int> first(ranks() + 1);
     for (int i = 0; i <= ranks(); ++i) first[i] = 2 * i;
@@ -348,6 +349,12 @@ INSTANTIATE_TEST_SUITE_P(Wires, GroupsTest,
                                            std::tuple(Wire::kLevels, 4),
                                            std::tuple(Wire::kScattered, 5),
                                            std::tuple(Wire::kTcp, 3)),
+                         test::caseName);
+// What is compared travels beside the data: on a board, or in messages, or on both levels.
+INSTANTIATE_TEST_SUITE_P(Ways, RefusalsTest,
+                         ::testing::Values(std::tuple(Wire::kShared, 4),
+                                           std::tuple(Wire::kMessages, 9),
+                                           std::tuple(Wire::kLevels, 4)),
                          test::caseName);
 
 }  // namespace

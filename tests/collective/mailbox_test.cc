@@ -58,12 +58,12 @@ Outcome await(std::future<Outcome>& future) {
   return future.get();
 }
 
-class MailboxTest : public testing::TestWithParam<Wire> {
+class Mailboxes : public testing::Test {
  protected:
-  void start(int count) {
+  void start(Wire wire, int count) {
     std::vector<std::string> names;
     for (int rank = 0; rank < count; ++rank) names.push_back("rank " + std::to_string(rank));
-    for (auto& transport : test::makeTransports(GetParam(), count)) {
+    for (auto& transport : test::makeTransports(wire, count)) {
       Rank& rank = ranks_.emplace_back();
       rank.transport = std::move(transport);
       rank.box = std::make_unique<Mailbox>(*rank.transport, 77, names);
@@ -73,6 +73,17 @@ class MailboxTest : public testing::TestWithParam<Wire> {
     for (Rank& rank : ranks_) rank.box.reset();
   }
   std::vector<Rank> ranks_;
+};
+
+class MailboxTest : public Mailboxes, public testing::WithParamInterface<Wire> {
+ protected:
+  void start(int count) { Mailboxes::start(GetParam(), count); }
+};
+
+// What a mailbox does by itself, whatever brings the messages.
+class MailboxRuleTest : public Mailboxes {
+ protected:
+  void start(int count) { Mailboxes::start(Wire::kMessages, count); }
 };
 
 std::vector<int> numbers(std::size_t count, int first) {
@@ -159,7 +170,7 @@ TEST_P(MailboxTest, ReceivesFromAnybody) {
   EXPECT_TRUE(await(sent).status.ok());
 }
 
-TEST_P(MailboxTest, RefusesWhatIsTooLongAndGoesOn) {
+TEST_F(MailboxRuleTest, RefusesWhatIsTooLongAndGoesOn) {
   start(2);
   const auto tooLong = numbers(50'000, 0);
   const auto fits = numbers(4, 9);
@@ -177,7 +188,7 @@ TEST_P(MailboxTest, RefusesWhatIsTooLongAndGoesOn) {
   EXPECT_TRUE(await(alsoSent).status.ok());
 }
 
-TEST_P(MailboxTest, GivesUpWhatNobodyAnswers) {
+TEST_F(MailboxRuleTest, GivesUpWhatNobodyAnswers) {
   start(2);
   std::vector<int> place(4);
   Mailbox::Ticket ticket = 0;

@@ -9,12 +9,14 @@
 
 #include "job/cpu.h"
 #include "support/processes.h"
+#include "support/shell.h"
 
 namespace colla {
 namespace {
 
 using namespace std::chrono_literals;
 using test::Processes;
+using test::shell;
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
@@ -123,16 +125,6 @@ TEST(JobTest, AMissingRankIsNamed) {
   EXPECT_THAT(ended.said, AllOf(HasSubstr("timeout"), HasSubstr("rank 1")));
 }
 
-std::pair<int, std::string> shell(const std::string& command) {
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  std::string said;
-  char buffer[4096];
-  while (const std::size_t count = fread(buffer, 1, sizeof(buffer), pipe)) {
-    said.append(buffer, count);
-  }
-  return {WEXITSTATUS(pclose(pipe)), said};
-}
-
 TEST(JobTest, WithoutALauncherItIsAJobOfOne) {
   const auto [code, said] = shell("env -i " COLLA_MEMBER " allreduce 3 1000 1000");
   EXPECT_EQ(code, 0) << said;
@@ -228,7 +220,7 @@ std::string pythonWithTorch() {
        {chosen == nullptr ? "" : chosen, COLLA_SOURCE "/.venv/bin/python"}) {
     constexpr auto kLook =
         " -c \"import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)\"";
-    if (!python.empty() && shell(python + kLook).first == 0) return python;
+    if (!python.empty() && shell(python + kLook).code == 0) return python;
   }
   return "";
 }

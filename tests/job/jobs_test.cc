@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "support/processes.h"
+#include "support/shell.h"
 
 namespace colla {
 namespace {
@@ -32,11 +32,8 @@ TEST_P(JobsTest, WithALauncherOfOurs) {
 }
 
 void expectAllDone(const std::string& command) {
-  FILE* pipe = popen(("{ " + command + "; } 2>&1").c_str(), "r");
-  ASSERT_NE(pipe, nullptr);
-  std::string said;
-  for (int byte = fgetc(pipe); byte != EOF; byte = fgetc(pipe)) said += static_cast<char>(byte);
-  EXPECT_EQ(pclose(pipe), 0) << said;
+  const auto [code, said] = test::shell(command);
+  EXPECT_EQ(code, 0) << said;
   std::size_t done = 0;
   for (auto at = said.find("done"); at != std::string::npos; at = said.find("done", at + 1)) ++done;
   EXPECT_EQ(done, 3U) << said;

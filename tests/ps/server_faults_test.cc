@@ -61,8 +61,9 @@ TEST_P(ServerFaultsTest, SyncStopsWithTheNameOfALostWorker) {
   EXPECT_THAT(messageOf(crew.servers()[0]), HasSubstr("rank 1"));
 }
 
-TEST_P(ServerFaultsTest, AsyncGoesOnWithoutALostWorker) {
-  Crew crew(GetParam(), 2, 1);
+// What a policy makes of a loss does not depend on the wire.
+TEST(ServerPolicyTest, AsyncGoesOnWithoutALostWorker) {
+  Crew crew(Wire::kShared, 2, 1);
   Declaration declaration = declarationFor(oneWeight(), 2, 1, 2);
   declaration.policy.consistency = Consistency::kAsync;
   std::promise<void> died;
@@ -85,8 +86,8 @@ TEST_P(ServerFaultsTest, AsyncGoesOnWithoutALostWorker) {
   EXPECT_TRUE(crew.servers()[0].ok()) << crew.servers()[0];
 }
 
-TEST_P(ServerFaultsTest, SspRetiresTheClockOfALostWorker) {
-  Crew crew(GetParam(), 2, 1);
+TEST(ServerPolicyTest, SspRetiresTheClockOfALostWorker) {
+  Crew crew(Wire::kShared, 2, 1);
   Declaration declaration = declarationFor(oneWeight(), 2, 1, 2);
   declaration.policy.consistency = Consistency::kSsp;
   declaration.policy.staleness = 1;
@@ -103,8 +104,8 @@ TEST_P(ServerFaultsTest, SspRetiresTheClockOfALostWorker) {
   });
 }
 
-TEST_P(ServerFaultsTest, AWorkerThatNeverComesIsNamedAtTheDeadline) {
-  Crew crew(GetParam(), 2, 1, 300ms);
+TEST(ServerPolicyTest, AWorkerThatNeverComesIsNamedAtTheDeadline) {
+  Crew crew(Wire::kShared, 2, 1, 300ms);
   const Declaration declaration = declarationFor(oneWeight(), 2, 1, 2);
   std::promise<void> given;
   auto givenUp = given.get_future().share();

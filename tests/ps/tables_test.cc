@@ -14,17 +14,11 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-struct Ended {
-  int code;
-  std::string out;
-  std::string err;
-};
+using launch::Ended;
 
 Ended run(std::vector<std::string> words) {
   words.insert(words.begin(), "run");
-  launch::CollaProcess process(words);
-  const int code = process.wait();
-  return {code, process.out(), process.err()};
+  return launch::runToEnd(words);
 }
 
 class TablesTest : public ::testing::TestWithParam<std::string> {};

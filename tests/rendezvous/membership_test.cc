@@ -3,13 +3,12 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <sys/wait.h>
 
 #include <thread>
 
 #include "rendezvous/host_key.h"
 #include "store_fixture.h"
+#include "support/network.h"
 
 namespace colla::rendezvous {
 namespace {
@@ -224,23 +223,10 @@ TEST(MemberTest, RefusesMalformedEntries) {
 TEST(HostKeyTest, OneHostIsOneNetworkNamespace) {
   EXPECT_EQ(hostKey(), hostKey());
   EXPECT_EQ(hostKey().size(), 32U);
-  int pipe[2];
-  ASSERT_EQ(::pipe(pipe), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    if (unshare(CLONE_NEWNET) != 0) _exit(77);
-    const std::string key = hostKey();
-    _exit(write(pipe[1], key.data(), key.size()) == 32 ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  close(pipe[1]);
-  std::string key(32, '\0');
-  const ssize_t size = read(pipe[0], key.data(), key.size());
-  close(pipe[0]);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "no right to make one";
-  ASSERT_EQ(size, 32);
-  EXPECT_NE(key, hostKey());
+  const auto key = test::inOwnNetwork([] { return hostKey(); });
+  if (!key) GTEST_SKIP() << "no right to make one";
+  EXPECT_EQ(key->size(), 32U);
+  EXPECT_NE(*key, hostKey());
 }
 
 }  // namespace

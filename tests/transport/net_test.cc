@@ -2,9 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <net/if.h>
-#include <sched.h>
 #include <sys/ioctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -12,6 +10,7 @@
 #include <random>
 
 #include "net_fixture.h"
+#include "support/network.h"
 #include "transport/net/address.h"
 #include "transport/net/keys.h"
 
@@ -66,32 +65,21 @@ TEST(AddressTest, ListenersAreBoundToOneInterface) {
 
 // In a network namespace of its own, which has two ports.
 TEST(AddressTest, NoFreePortIsSaid) {
-  int pipe[2];
-  ASSERT_EQ(::pipe(pipe), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    if (unshare(CLONE_NEWNET) != 0) _exit(77);
+  const auto said = test::inOwnNetwork([]() -> std::string {
     const UniqueFd any(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     ifreq loop{};
     std::strcpy(loop.ifr_name, "lo");
     loop.ifr_flags = IFF_UP;
-    if (ioctl(any.get(), SIOCSIFFLAGS, &loop) != 0) _exit(77);
+    if (ioctl(any.get(), SIOCSIFFLAGS, &loop) != 0) return "no right to set lo up";
     std::ofstream range("/proc/sys/net/ipv4/ip_local_port_range");
-    if (!(range << "50000 50001" << std::flush)) _exit(77);
+    if (!(range << "50000 50001" << std::flush)) return "no right to set the range of ports";
     const Address address = *Address::parse("127.0.0.1:0");
     const auto first = listenOn(address);
     const auto second = listenOn(address);
-    const std::string said = first.ok() ? toString(listenOn(address).status()) : "none at all";
-    _exit(write(pipe[1], said.data(), said.size()) < 0 ? 1 : 0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  close(pipe[1]);
-  std::string said(500, '\0');
-  said.resize(std::max<ssize_t>(read(pipe[0], said.data(), said.size()), 0));
-  close(pipe[0]);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "no right to make one";
-  EXPECT_THAT(said, HasSubstr("no free port on 127.0.0.1"));
+    return first.ok() ? toString(listenOn(address).status()) : "none at all";
+  });
+  if (!said || said->starts_with("no right")) GTEST_SKIP() << said.value_or("no right to make one");
+  EXPECT_THAT(*said, HasSubstr("no free port on 127.0.0.1"));
 }
 
 TEST(KeysTest, EveryInputMatters) {
