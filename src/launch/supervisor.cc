@@ -49,7 +49,8 @@ void Supervisor::blame(Cause cause, int culprit, int value) {
 void Supervisor::settle(int process, TimePoint now) {
   blame(Cause::kFailed, process, endOf(process)->value);
   phase_ = Phase::kSettling;
-  phaseEnds_ = now + std::min(options_.grace, kSettle);
+  // One that only followed says that a different one has failed, which may take its time to end.
+  phaseEnds_ = now + (follows(process) ? options_.grace : std::min(options_.grace, kSettle));
 }
 
 Supervisor::Action Supervisor::ask(int signal, TimePoint now) {
@@ -108,6 +109,7 @@ Supervisor::Action Supervisor::ended(int process, End end, TimePoint now) {
   if (phase_ == Phase::kSettling) {
     const bool led = follows(culprit_) && end.failed() && !follows(process);
     if (led || (isFault(end) && !isFault(*endOf(culprit_)))) culprit_ = process;
+    if (led) phaseEnds_ = now + std::min(options_.grace, kSettle);
   } else if (isFailure(end) && !canSpare(process)) {
     fail(process, now);
   } else if (isFailure(end)) {

@@ -63,7 +63,8 @@ TEST_F(SupervisorTest, AWorkerThatOnlyFollowedIsNotTheCause) {
   const Supervisor::Options patient{.workers = 2, .timeout = {}, .grace = 5s, .patient = true};
   Supervisor job(patient, at(0s));
   (void)job.ended(0, followed, at(1s));
-  EXPECT_EQ(job.ended(1, failed_, at(1100ms)).kind, Kind::kEnd);
+  EXPECT_EQ(job.tick(at(1300ms)).kind, Kind::kNothing);  // The one that failed is still to end.
+  EXPECT_EQ(job.ended(1, failed_, at(3s)).kind, Kind::kEnd);
   EXPECT_EQ(job.culprit(), 1);
   EXPECT_EQ(job.endOf(0)->value, 1);  // The code has no meaning to others.
 
