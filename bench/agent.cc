@@ -3,13 +3,27 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <exception>
 
+#include "base/metrics.h"
 #include "bench/line_socket.h"
+#include "transport/transports.h"
 
 namespace colla::bench {
 namespace {
+
+// Over transports between hosts, to all peers.
+std::uint64_t messagesSent() {
+  double sent = 0;
+  for (const metrics::Sample& sample : metrics::Registry::ofProcess().read()) {
+    if (sample.family->name != "colla_sent_messages_total") continue;
+    const auto* const row = transport::findTransport(sample.labels.front());
+    if (row != nullptr && row->reach == transport::Reach::kHosts) sent += sample.value();
+  }
+  return static_cast<std::uint64_t>(sent);
+}
 
 Result<std::string> obey(Workload& workload, const std::string& line) {
   const std::string verb = line.substr(0, line.find(' '));
@@ -30,6 +44,7 @@ Result<std::string> obey(Workload& workload, const std::string& line) {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     return fmt::format("ok {:.9f}", elapsed.count());
   }
+  if (verb == "messages") return fmt::format("ok {}", messagesSent());
   return {StatusCode::kInvalidArgument, fmt::format("\"{}\" means nothing to an agent", line)};
 }
 

@@ -6,6 +6,7 @@
 //   verify N       does N iterations from the beginning and checks them:
 //                  the loss of a training, otherwise 0                       ok LOSS
 //   measure N      does N iterations in a row, after a barrier               ok SECONDS
+//   messages       (Colla's alone) what it has sent over networks so far     ok MESSAGES
 // or "error TEXT". It ends when the connection does. The peers' agents (peers/) speak the same.
 #pragma once
 

@@ -1,15 +1,20 @@
 // `colla bench network`: allreduce between hosts, which are network namespaces.
 //
-// Three parts, each with hosts and systems of its own:
+// Four parts, each with hosts and systems of its own:
 //   pair    two hosts with one rank each: the wires and the peers, and the bare loop of OpenSSL
 //   levels  two hosts with two ranks each, and the bytes that leave a host
 //   link    the pair again, on a link of 1 Gbit/s
+//   many    eight hosts with eight ranks each: what a host and a rank send, in counts, since the
+//   time
+//           of 64 processes on a few cores says nothing
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 
+#include "base/log.h"
 #include "bench/benchmark.h"
 #include "bench/collective_agents.h"
 #include "bench/machine.h"
@@ -24,11 +29,15 @@ namespace colla::bench {
 namespace {
 
 constexpr double kGigabits = 1;
+// What the link can carry of a TCP stream: of 1514 bytes that the filter counts for a full packet
+// (Ethernet's header and 1500), 52 are headers of IP and TCP (with timestamps) and 14 Ethernet's.
+constexpr double kPayloadBits = kGigabits * 1e9 * 1448 / 1514;
 constexpr char kLimit[] = "openssl";
+constexpr int kManyHosts = 8, kManyRanks = 64;
 
 struct NetworkOptions {
   CommonOptions common{.peers = {"gloo", "openmpi", "mpich"}, .seconds = 0.3};
-  std::vector<std::string> parts = {"pair", "levels", "link"};
+  std::vector<std::string> parts = {"pair", "levels", "link", "many"};
   std::vector<std::string> bytes = {"1K", "4M", "32M", "100M"};
 };
 
@@ -64,7 +73,9 @@ class NetworkBench : public Bench {
   Result<Findings> run() {
     warnIfBusy();
     Records records;
-    for (const std::string& part : distinct(options_.parts)) COLLA_TRY(runPart(part, records));
+    for (const std::string& part : distinct(options_.parts)) {
+      COLLA_TRY(part == "many" ? runMany(records) : runPart(part, records));
+    }
     Ratios ratios{
         {"colla-tcp-plain", "colla-tcp", "colla-ucx"},
         [](const Record& record) { return 1 / record["seconds"].get<double>(); },
@@ -75,6 +86,7 @@ class NetworkBench : public Bench {
                textColumn("system", "system"), numberColumn("time", "seconds", durationText),
                numberColumn("GB/s", "gb_per_s", numberText),
                numberColumn("sent/bytes", "sent_per_byte", numberText),
+               numberColumn("messages", "messages", numberText),
                numberColumn("of link", "of_link", percentText)},
               ratios),
         std::move(records)};
@@ -102,6 +114,86 @@ class NetworkBench : public Bench {
     return {};
   }
 
+  // The difference of two runs is that of their iterations alone, without a barrier.
+  struct Counts {
+    std::vector<double> sent;      // By host, bytes.
+    std::vector<double> messages;  // By rank.
+    double seconds = 0;
+  };
+  Result<Counts> count(const std::string& system, long iterations) {
+    const auto processes = coordinator_.processes(system);  // The store's, then the ranks'.
+    const auto add = [&](Counts& counts, double sign) -> Status {
+      for (int host = 0; host < kManyHosts; ++host) {
+        const auto first = static_cast<std::size_t>(1 + host * (kManyRanks / kManyHosts));
+        COLLA_TRY_ASSIGN(const LinkBytes link, linkBytes(processes[first].pid));
+        counts.sent[static_cast<std::size_t>(host)] += sign * static_cast<double>(link.sent);
+      }
+      COLLA_TRY_ASSIGN(const auto messages, coordinator_.ask(system, "messages", limit()));
+      for (std::size_t rank = 0; rank < messages.size(); ++rank) {
+        counts.messages[rank] += sign * std::atof(messages[rank].c_str());
+      }
+      return {};
+    };
+    Counts counts{std::vector<double>(kManyHosts), std::vector<double>(kManyRanks)};
+    COLLA_TRY(add(counts, -1));
+    COLLA_TRY_ASSIGN(const auto seconds,
+                     coordinator_.ask(system, fmt::format("measure {}", iterations), limit()));
+    COLLA_TRY(add(counts, 1));
+    for (const std::string& each : seconds) {
+      counts.seconds = std::max(counts.seconds, std::atof(each.c_str()));
+    }
+    return counts;
+  }
+  static Deadline limit() { return Deadline::after(std::chrono::minutes(5)); }
+
+  Status runMany(Records& records) {
+    COLLA_TRY_ASSIGN(const Hosts hosts, Hosts::limited(coordinator_, kManyHosts, 0));
+    Stage stage{coordinator_, kManyRanks, Net::kVeth};
+    stage.hosts = &hosts;
+    stage.hostCount = kManyHosts;
+    const std::string system = "colla-tcp-plain", name = nameIn("many", system);
+    COLLA_TRY(start(collaSystem(stage, name, "tcp-plain", "auto", /*privateBuffers=*/false)));
+    for (const std::size_t bytes : sizes_) {
+      const Status room = checkMemory(bytes * kManyRanks * 3 / 2,
+                                      fmt::format("{} ranks need", kManyRanks), "smaller --bytes");
+      if (!room.ok()) {
+        log::warn("many: left out {}: {}", bytesText(static_cast<double>(bytes)), room.message());
+        continue;
+      }
+      const Point point = makePoint(Operation::kAllreduce, bytes, kManyRanks);
+      COLLA_TRY(coordinator_
+                    .ask(name,
+                         fmt::format("prepare {} {}", toString(point.operation), point.elements),
+                         limit())
+                    .status());
+      COLLA_TRY(coordinator_.ask(name, "verify 1", limit()).status());
+      COLLA_TRY_ASSIGN(const Counts once, count(name, 1));
+      COLLA_TRY_ASSIGN(const Counts thrice, count(name, 3));
+      const auto most = [](const std::vector<double>& more, const std::vector<double>& less) {
+        double largest = 0;
+        for (std::size_t i = 0; i < more.size(); ++i) {
+          largest = std::max(largest, (more[i] - less[i]) / 2);
+        }
+        return largest;
+      };
+      const auto size = static_cast<double>(point.bytes());
+      const double sent = most(thrice.sent, once.sent);
+      const double seconds = std::max(0.0, (thrice.seconds - once.seconds) / 2);
+      records.push_back({{"part", "many"},
+                         {"system", system},
+                         {"hosts", kManyHosts},
+                         {"np", kManyRanks},
+                         {"bytes", point.bytes()},
+                         {"seconds", seconds},
+                         {"gb_per_s", seconds > 0 ? size / seconds / 1e9 : 0},
+                         {"sent_bytes", sent},
+                         {"sent_per_byte", sent / size},
+                         {"messages", most(thrice.messages, once.messages)}});
+    }
+    coordinator_.stop(name);
+    return {};
+  }
+
   static std::string nameIn(const std::string& part, const std::string& system) {
     return part + "-" + system;
   }
@@ -114,6 +206,11 @@ class NetworkBench : public Bench {
       systems.push_back("colla-" + wire);
       COLLA_TRY(start(collaSystem(stage, nameIn(part, systems.back()), wire)));
     }
+    if (part == "levels") {
+      systems.emplace_back("colla-one-level");
+      COLLA_TRY(start(
+          collaSystem(stage, nameIn(part, systems.back()), "tcp-plain", /*algorithm=*/"direct")));
+    }
     for (const std::string& peer : common_.peers) {
       COLLA_TRY_ASSIGN(const bool runs, startPeer(peer, [&] {
                          return peerSystem(stage, peer, nameIn(part, peer));
@@ -125,15 +222,16 @@ class NetworkBench : public Bench {
     return start(sealedSystem(stage, nameIn(part, kLimit)));
   }
 
-  SystemSpec collaSystem(const Stage& stage, const std::string& name,
-                         const std::string& wire) const {
-    const auto serve = [](const AgentPlace& place) -> Status {
+  SystemSpec collaSystem(const Stage& stage, const std::string& name, const std::string& wire,
+                         const std::string& algorithm = "auto", bool privateBuffers = true) const {
+    const auto serve = [privateBuffers](const AgentPlace& place) -> Status {
       COLLA_TRY(showOwnDevices());
       COLLA_TRY_ASSIGN(const auto job, Job::init());
-      return serveAgent(place, *makeCollaWorkload(*job, /*privateBuffers=*/true));
+      return serveAgent(place, *makeCollaWorkload(*job, privateBuffers));
     };
     return collaJob(stage, name, wire, [&](int rank, ProcessSpec& process) {
       const AgentPlace place{coordinator_.socketPath(), name, rank, stage.np};
+      process.environment["COLLA_ALGORITHM"] = algorithm;
       process.body = [serve, place] { return exitCode(serve(place)); };
     });
   }
@@ -184,7 +282,7 @@ class NetworkBench : public Bench {
                                                    {"sent_bytes", sent},
                                                    {"sent_per_byte", sent / size}});
       // With two ranks, as many bytes go each way as the buffer has.
-      if (part == "link") record["of_link"] = size * 8 / (seconds * kGigabits * 1e9);
+      if (part == "link") record["of_link"] = size * 8 / (seconds * kPayloadBits);
       addRun(record, outcomes[i], "iterations");
     }
     return {};
@@ -202,7 +300,8 @@ void addNetwork(CLI::App& bench, Action& action) {
       "Measures allreduce between two hosts (network namespaces, joined by a virtual cable; needs "
       "root), side by side with other systems in one run");
   app->footer(
-      "Parts: pair (one rank on each host), levels (two on each), link (one on each, 1 Gbit/s).\n"
+      "Parts: pair (one rank on each host), levels (two on each), link (one on each, 1 Gbit/s),\n"
+      "many (eight hosts with eight ranks each, in counts).\n"
       "\"openssl\" is a bare loop that seals, sends and opens as many bytes: the limit of tcp.\n"
       "\"sent/bytes\" is what left the first host, by its interface, for each byte of the "
       "buffer.\n\n"
@@ -210,11 +309,11 @@ void addNetwork(CLI::App& bench, Action& action) {
       "  colla bench network --json network.json\n"
       "  colla bench network --parts pair --bytes 4M,100M --peers none\n");
   const auto options = std::make_shared<NetworkOptions>();
-  app->add_option("--parts", options->parts, "What to measure: pair, levels, link")
+  app->add_option("--parts", options->parts, "What to measure: pair, levels, link, many")
       ->option_text("NAME")
       ->delimiter(',')
-      ->check(CLI::IsMember({"pair", "levels", "link"}))
-      ->default_str("pair,levels,link");
+      ->check(CLI::IsMember({"pair", "levels", "link", "many"}))
+      ->default_str("pair,levels,link,many");
   app->add_option("--bytes", options->bytes, "Sizes of the buffer (float32), as 1000, 64K, 4M")
       ->option_text("SIZE")
       ->delimiter(',')

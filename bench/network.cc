@@ -159,6 +159,7 @@ Result<Hosts> Hosts::limited(Coordinator& coordinator, int count, double gigabit
     COLLA_TRY(setUp(coordinator, host, address(number) + "/24"));
     COLLA_TRY(configure(coordinator, bridge, fmt::format("ip link set {} master br0 up", port)));
     // A filter limits what a device sends: the host's end one direction, the switch's the other.
+    if (gigabits == 0) continue;
     COLLA_TRY(configure(coordinator, host, limitOf(kLink, gigabits)));
     COLLA_TRY(configure(coordinator, bridge, limitOf(port, gigabits)));
   }

@@ -28,8 +28,8 @@ class Hosts {
   // Two, joined by one cable. Needs root, and `ip`.
   static Result<Hosts> pair(Coordinator& coordinator);
   // `count` hosts, each with a link to one switch that carries at most `gigabits` per second in
-  // each direction (tc's token bucket filter). kUnsupported, with what is missing, where there is
-  // no root, `ip` or `tc`.
+  // each direction (tc's token bucket filter); 0: as much as it can. kUnsupported, with what is
+  // missing, where there is no root, `ip` or `tc`.
   static Result<Hosts> limited(Coordinator& coordinator, int count, double gigabits);
 
   // The same name on all hosts.

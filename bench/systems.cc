@@ -39,10 +39,12 @@ job::Place placeOf(const Stage& stage, int rank) {
   place.localSize = stage.np;
   place.host = job::hostName();
   if (stage.hosts != nullptr) {
-    const bool first = stage.hostOf(rank) == 0;
-    const int lower = (stage.np + 1) / 2;
-    place.localRank = first ? rank : rank - lower;
-    place.localSize = first ? lower : stage.np - lower;
+    place.localRank = place.localSize = 0;
+    for (int other = 0; other < stage.np; ++other) {
+      if (stage.hostOf(other) != stage.hostOf(rank)) continue;
+      ++place.localSize;
+      place.localRank += other < rank ? 1 : 0;
+    }
     place.host = fmt::format("side-{}", stage.hostOf(rank));
   }
   return place;

@@ -17,11 +17,11 @@ struct Stage {
   Coordinator& coordinator;
   int np = 2;
   Net net = Net::kShm;
-  const Hosts* hosts =
-      nullptr;      // Two, where net is kVeth: the lower half of the ranks on the first.
-  int servers = 0;  // Parameter servers of a job of Colla's, on this host.
+  const Hosts* hosts = nullptr;  // Where net is kVeth: ranks fill one after the other.
+  int servers = 0;               // Parameter servers of a job of Colla's, on this host.
+  int hostCount = 2;             // Of `hosts`.
 
-  int hostOf(int rank) const { return hosts == nullptr || rank < (np + 1) / 2 ? 0 : 1; }
+  int hostOf(int rank) const { return hosts == nullptr ? 0 : rank * hostCount / np; }
   // The place of a rank, for its process.
   int networkNamespace(int rank) const {
     return hosts == nullptr ? -1 : hosts->networkNamespace(hostOf(rank));

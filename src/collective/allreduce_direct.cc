@@ -117,8 +117,8 @@ Status allreduceDirect(const Reduction& reduction) {
     }
     ++piece;
   };
-  COLLA_TRY(reduceDirect(turn, reduction.tree, reduction.partials, reduction.op, ranges, sums,
-                         sendOn));
+  COLLA_TRY(
+      reduceDirect(turn, reduction.tree, reduction.partials, reduction.op, ranges, sums, sendOn));
   return results.wait();
 }
 

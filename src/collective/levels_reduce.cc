@@ -63,9 +63,7 @@ class LevelsReduction {
   bool wantsResult(int local) const { return root_ == kEverybody || root_ == rankOf(local); }
   // One block of every rail's part, of one partial sum.
   std::size_t bytesOfCopies() const { return railBlockBytes() * levels_.rails(); }
-  std::size_t lengthOf(const Mate& mate) const {
-    return mate.copied ? bytesOfCopies() : bytes_;
-  }
+  std::size_t lengthOf(const Mate& mate) const { return mate.copied ? bytesOfCopies() : bytes_; }
 
   // Everybody posts where its buffers are, in shared memory or copied there.
   Status meet() {

@@ -73,8 +73,7 @@ Status reduceByMessages(const Reduction& reduction, int root) {
     if (!reduction.rounds()) return reduceTree(reduction, root);
     std::vector<float> sums(partial.count());
     const Buffer wide(sums.data(), sums.size(), DataType::kFloat32);
-    COLLA_TRY(
-        reduceTree({turn, reduction.tree, reduction.partials, wide, reduction.op}, root));
+    COLLA_TRY(reduceTree({turn, reduction.tree, reduction.partials, wide, reduction.op}, root));
     if (turn.rank() == root) round(reduction.result, wide.data());
     return {};
   }

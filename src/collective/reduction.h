@@ -17,8 +17,8 @@ struct Reduction {
   GroupCore::Turn& turn;
   const SumTree& tree;
   std::span<const ConstBuffer> partials;  // This rank's leaves, each as long as `result`.
-  // May be the memory of a partial. Of the partials' type, or of a 16-bit one where they are sums of
-  // such (Folder::sumType()): then each element is rounded where its sum is formed.
+  // May be the memory of a partial. Of the partials' type, or of a 16-bit one where they are sums
+  // of such (Folder::sumType()): then each element is rounded where its sum is formed.
   Buffer result;
   ReduceOp op;
 

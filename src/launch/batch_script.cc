@@ -37,8 +37,8 @@ std::optional<long> secondsOf(const std::string& time) {
   const auto number = [&](std::size_t i) { return parts[i].matched ? std::stol(parts[i]) : 0; };
   // With days the first number is hours; without, it is minutes unless there are three numbers.
   const bool hours = parts[1].matched || parts[4].matched;
-  const long seconds = hours ? number(2) * 3600 + number(3) * 60 + number(4)
-                             : number(2) * 60 + number(3);
+  const long seconds =
+      hours ? number(2) * 3600 + number(3) * 60 + number(4) : number(2) * 60 + number(3);
   const long all = number(1) * 86400 + seconds;
   return all == 0 ? kNoLimit : all;
 }

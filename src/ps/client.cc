@@ -227,9 +227,8 @@ Status Client::pushRows(int entry, std::span<const collective::Rows> leaves) {
   }
   COLLA_TRY(sums_->markRows(entry, leaves));
   for (int server = 0; server < options_.servers; ++server) {
-    const bool held = std::ranges::any_of(layout_.partitionsOf(entry), [&](const Partition& part) {
-      return part.server == server;
-    });
+    const bool held = std::ranges::any_of(
+        layout_.partitionsOf(entry), [&](const Partition& part) { return part.server == server; });
     if (!held || !plan_.pushesRows(options_.rank, entry, server)) continue;
     const Ask push{.topic = Topic::kPushRows, .number = entry, .step = step_};
     sender_->send(*servers_[server], push,

@@ -24,7 +24,7 @@ struct Declaration {
   // By worker, the host that it is on: the workers of a host add their gradients before any leaves
   // it. Only for an exact policy. Empty: each worker sends its own.
   std::vector<int> hosts;
-  int threads = 0;               // Of each worker: bits depend on it.
+  int threads = 0;  // Of each worker: bits depend on it.
 };
 std::vector<std::byte> encode(const Declaration& declaration);
 // kInvalidArgument with what is wrong.

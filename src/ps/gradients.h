@@ -27,7 +27,8 @@ namespace colla::ps {
 class Gradients {
  public:
   // All of them outlive it.
-  Gradients(const Layout& layout, const Shard& shard, const PushPlan& plan, Team& team, int workers);
+  Gradients(const Layout& layout, const Shard& shard, const PushPlan& plan, Team& team,
+            int workers);
 
   // The worker's memory, seen from here: its parameters', then each partial sum's.
   void attach(int worker, std::vector<transport::Mapping> areas);

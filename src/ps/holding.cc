@@ -35,8 +35,8 @@ Result<std::unique_ptr<Holding>> Holding::make(Declaration declaration, const Pl
   COLLA_TRY_ASSIGN(PushPlan plan, planOf(declaration, place));
   COLLA_TRY_ASSIGN(auto rules, rulesOf(declaration));
   COLLA_TRY_ASSIGN(Layout layout, Layout::make(declaration.entries, declaration.layout));
-  return std::unique_ptr<Holding>(
-      new Holding(std::move(declaration), std::move(layout), std::move(rules), std::move(plan), place));
+  return std::unique_ptr<Holding>(new Holding(std::move(declaration), std::move(layout),
+                                              std::move(rules), std::move(plan), place));
 }
 
 Holding::Holding(Declaration declaration, Layout layout, std::vector<optim::UpdateRule> rules,

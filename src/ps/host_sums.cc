@@ -68,13 +68,12 @@ Status HostSums::exchangePlaces(std::span<const std::span<std::byte>> partials) 
     auto& places = theirs.emplace_back();
     if (neighbour.worker == options_.worker) continue;
     places.resize(1 + static_cast<std::size_t>(plan_.wholeTree().leavesOf(neighbour.worker)));
-    options_.host->recv(peerOf(neighbour), envelope,
-                        std::as_writable_bytes(std::span(places)).first(places.size() * kPlaceBytes),
-                        next());
+    options_.host->recv(
+        peerOf(neighbour), envelope,
+        std::as_writable_bytes(std::span(places)).first(places.size() * kPlaceBytes), next());
     options_.host->send(peerOf(neighbour), envelope, std::as_bytes(std::span(mine)), next());
   }
-  COLLA_TRY(options_.host->wait(pending, deadline)
-                .withContext("meeting the workers of this host"));
+  COLLA_TRY(options_.host->wait(pending, deadline).withContext("meeting the workers of this host"));
 
   for (std::size_t i = 0; i < neighbours_.size(); ++i) {
     Neighbour& neighbour = neighbours_[i];
@@ -154,8 +153,7 @@ Status HostSums::awaitMarks(const MarkOf& markOf, const std::string& name) {
   };
   const auto over = [&] { return stopped_ || missing() == neighbours_.end(); };
   while (!over()) {
-    const Status status =
-        memory_.wait(others_, over, deadline.earlier(Deadline::after(kLook)));
+    const Status status = memory_.wait(others_, over, deadline.earlier(Deadline::after(kLook)));
     if (!status.ok() && status.code() != StatusCode::kTimeout) return status;
     const auto late = missing();
     if (late != neighbours_.end() && deadline.expired()) {

@@ -1,9 +1,9 @@
 // Adds the gradients of a host's workers before they leave it.
 //
 // The workers of a host see each other's partial sums in shared memory. Each marks there which
-// blocks, and which tables' rows, of the present step it has complete. A part is added by the worker
-// that pushes it (ps/push_plan.h) as soon as all of them have marked it, along the part of the
-// canonical tree that the host has alone.
+// blocks, and which tables' rows, of the present step it has complete. A part is added by the
+// worker that pushes it (ps/push_plan.h) as soon as all of them have marked it, along the part of
+// the canonical tree that the host has alone.
 //
 // Two threads use it: one marks what is complete, the other (ps/sender.h) adds.
 #pragma once
@@ -84,7 +84,7 @@ class HostSums {
   const PushPlan& plan_;
   transport::SharedMemory& memory_;
   RowMemory rows_;
-  transport::Mapping slate_;  // This worker's marks.
+  transport::Mapping slate_;                        // This worker's marks.
   std::vector<std::span<const std::byte>> marked_;  // This worker's rows, by entry.
   std::vector<Neighbour> neighbours_;
   std::vector<int> others_;  // Their peers.

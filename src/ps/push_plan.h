@@ -2,8 +2,9 @@
 //
 // Usually every worker pushes its own partial sums. In a job on several hosts whose workers share
 // memory, the workers of a host add their partial sums first (ps/host_sums.h), and take turns at
-// pushing the blocks of the host's sums. What comes from one worker, or from one host, is a *source*
-// of the servers' tree. The whole tree over slices is the same in both cases, and so are the bits.
+// pushing the blocks of the host's sums. What comes from one worker, or from one host, is a
+// *source* of the servers' tree. The whole tree over slices is the same in both cases, and so are
+// the bits.
 //
 // Immutable. Workers and servers make equal ones from equal declarations.
 #pragma once

@@ -141,8 +141,9 @@ Status Server::declare(const Asked& from) {
       COLLA_TRY_ASSIGN(holding_, Holding::make(std::move(declaration), place));
     }
     const Declaration& declared = holding_->declaration();
-    gradients_ = std::make_unique<Gradients>(holding_->layout(), holding_->shard(), holding_->pushPlan(),
-                                             holding_->team(), options_.workers);
+    gradients_ =
+        std::make_unique<Gradients>(holding_->layout(), holding_->shard(), holding_->pushPlan(),
+                                    holding_->team(), options_.workers);
     if (first()) {
       std::vector<int> places;
       for (const Entry& entry : declared.entries) places.push_back(entry.order);
@@ -173,8 +174,7 @@ Status Server::attach(const Asked& from) {
     place.offset = reader.number<std::uint64_t>();
   }
   const PushPlan& plan = holding_->pushPlan();
-  const auto leaves =
-      static_cast<std::size_t>(plan.tree().leavesOf(plan.sourceOf(from.member)));
+  const auto leaves = static_cast<std::size_t>(plan.tree().leavesOf(plan.sourceOf(from.member)));
   if (!reader.done() || places.size() != leaves + 1) {
     return invalid("{} places for {} partial sums", places.size(), leaves);
   }

@@ -28,7 +28,8 @@ namespace colla::ps {
 
 class Shard {
  public:
-  // `rules`: of each entry. `tree`: of what sources bring (ps/push_plan.h). `layout` and `team` outlive it.
+  // `rules`: of each entry. `tree`: of what sources bring (ps/push_plan.h). `layout` and `team`
+  // outlive it.
   Shard(const Layout& layout, int server, std::vector<optim::UpdateRule> rules,
         collective::SumTree tree, Team& team);
 

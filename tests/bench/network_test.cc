@@ -29,7 +29,7 @@ TEST_F(NetworkTest, MeasuresEveryWireAndWhatLeavesAHost) {
     EXPECT_GT(one["sent_bytes"], one["bytes"].get<double>() / 2) << one;
     EXPECT_EQ(one.contains("of_link"), part == "link");
   }
-  std::set<std::string> expected = {"pair openssl"};
+  std::set<std::string> expected = {"pair openssl", "levels colla-one-level"};
   for (const std::string part : {"pair ", "levels ", "link "}) {
     for (const char* wire : {"tcp-plain", "tcp", "ucx"}) expected.insert(part + "colla-" + wire);
   }

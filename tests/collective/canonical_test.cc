@@ -147,13 +147,13 @@ std::vector<std::size_t> borders(std::size_t workers, std::size_t leaves) {
       collective::kSmallBytes,          // The tree, then direct or halving;
       // flat, then direct.
       collective::kSmallBytes / std::max<std::size_t>(1, workers - 1),
-      transport::kEagerLimit,           // Messages that wait for their receiver: of all,
-      transport::kEagerLimit * 2,       // of halves.
-      collective::kPieceBytes * 2,      // Pieces of the whole.
+      transport::kEagerLimit,       // Messages that wait for their receiver: of all,
+      transport::kEagerLimit * 2,   // of halves.
+      collective::kPieceBytes * 2,  // Pieces of the whole.
   };
-  if (workers <= 3) {                                  // What would take long with more:
-    all.push_back(chunk * workers * 2);                // the first staging area used again,
-    all.push_back(transport::kEagerLimit * workers);   // messages and
+  if (workers <= 3) {                                      // What would take long with more:
+    all.push_back(chunk * workers * 2);                    // the first staging area used again,
+    all.push_back(transport::kEagerLimit * workers);       // messages and
     all.push_back(collective::kPieceBytes * workers * 2);  // pieces of chunks.
   }
   return all;

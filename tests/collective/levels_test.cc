@@ -222,7 +222,7 @@ std::vector<std::vector<int>> mapsOf(int ranks, int slices) {
   return all;
 }
 
-// All there are of up to five ranks and eight slices: what travels in posts, and what rails carry.
+// All of up to five ranks and eight slices: what travels in posts, and what rails carry.
 TEST(EverySpreadTest, AndEveryMapGiveTheSameBits) {
   std::size_t cases = 0;
   for (int ranks = 2; ranks <= 5; ++ranks) {
@@ -244,7 +244,6 @@ TEST(EverySpreadTest, AndEveryMapGiveTheSameBits) {
       ASSERT_FALSE(HasFailure()) << ::testing::PrintToString(spread);
     }
   }
-  // 2, 5, 15 and 52 spreads; 10, 20, 35 and 56 maps.
   EXPECT_EQ(cases, 2u * 10 + 5u * 20 + 15u * 35 + 52u * 56);
 }
 
@@ -415,7 +414,8 @@ TEST(LevelsCostsTest, SixtyFourRanksOnEightHosts) {
   }
 }
 
-// A rail of eight hosts carries this much of 100 MiB on 8x8: still one message to each host and back.
+// A rail of eight hosts carries this much of 100 MiB on 8x8: still one message to each host and
+// back.
 TEST(LevelsCostsTest, AsManyMessagesForALongBuffer) {
   constexpr std::size_t kBytes = std::size_t{25} << 20;
   Costs costs(8, 2);
@@ -436,20 +436,22 @@ TEST(LevelsCostsTest, ResultsOfSixteenBitsTravelWithSixteenBits) {
   EXPECT_EQ(costs.mostBytesOfHost(), kCount / 2 * (sizeof(float) + sizeof(BFloat16)));
 }
 
-// The other collectives, of two hosts with two ranks each: a host sends what the other one lacks, once.
+// The other collectives, of two hosts with two ranks each: a host sends what the other one lacks,
+// once.
 TEST_P(LevelsTest, OtherCollectivesSendWhatTheOtherHostLacks) {
   constexpr std::size_t kPart = 1 << 18;  // Of each rank.
   constexpr std::size_t kBytes = 4 * kPart * sizeof(float);
-  const auto costsOf = [&](const std::function<Status(Group&, std::span<float>, std::span<float>)>& call) {
-    auto costs = std::make_unique<Costs>(2, 2);
-    costs->measure(GetParam(), [&](Group& group) {
-      std::vector<float> all(4 * kPart, 1.0f), part(kPart, 1.0f);
-      COLLA_ASSERT_OK(call(group, all, part));
-    });
-    return costs;
-  };
-  const auto scattered = costsOf(
-      [](Group& group, auto all, auto part) { return reduceScatter(group, all, part); });
+  const auto costsOf =
+      [&](const std::function<Status(Group&, std::span<float>, std::span<float>)>& call) {
+        auto costs = std::make_unique<Costs>(2, 2);
+        costs->measure(GetParam(), [&](Group& group) {
+          std::vector<float> all(4 * kPart, 1.0f), part(kPart, 1.0f);
+          COLLA_ASSERT_OK(call(group, all, part));
+        });
+        return costs;
+      };
+  const auto scattered =
+      costsOf([](Group& group, auto all, auto part) { return reduceScatter(group, all, part); });
   EXPECT_EQ(scattered->mostBytesOfHost(), kBytes / 2);
   EXPECT_LE(scattered->mostMessagesOfRank(), 1);
 

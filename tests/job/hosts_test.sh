@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A job of four processes on the two hosts that tests/support/hosts.sh makes. Groups inside a host use
 # shared memory, groups across hosts use the wire, and all sums have the bits of the job on one host.
-# With a MEMBER, the wire is cut at last, and both sides name the other.
+# With a MEMBER, ranks are killed, the wire is cut, and a host is removed: everybody left names who is
+# lost. And a machine without UCX says what to install for it.
 #
 #   hosts.sh a b -- hosts_test.sh PROGRAM [WIRE [MEMBER]]
 set -euo pipefail
@@ -68,28 +69,80 @@ done
 for rank in 0 2 3; do grep -q "^route next: 3,0,2 by $wire" "$work/two-$rank"; done
 if grep -q '^route next' "$work/two-1"; then echo "rank 1 should be idle"; exit 1; fi
 grep -q '^route world: 0,1,2,3 by shm' "$work/one-0"
-# One rank on each host, each in the middle of sums without end.
-cut_wire() {
-  local rank name cut=()
-  for rank in 0 1; do
-    name=$([ $rank = 0 ] && echo a || echo b)
-    env WORLD_SIZE=2 RANK="$rank" LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=a MASTER_PORT=29417 \
-      TORCHELASTIC_RUN_ID="hosts-$$-cut" COLLA_SECRET_FILE="$work/secret" \
-      on "$name" "$member" allreduce 1000000000 4000000 4000 > "$work/cut-$rank" 2>&1 &
-    cut+=($!)
+# members RUN OPERATION: two ranks on each host, each in the middle of OPERATION without end.
+members() {
+  local run=$1 rank operation=$2
+  local kept=$program
+  program="$member"
+  processes=()
+  for rank in 0 1 2 3; do
+    start "$run" "$rank" $((rank % 2)) 2 a on "$([ $rank -lt 2 ] && echo a || echo b)" \
+      bash -c "exec \"\$0\" $operation 1000000000 400000 8000"
   done
-  for rank in 0 1; do
-    for _ in $(seq 300); do grep -q going "$work/cut-$rank" && break; sleep 0.1; done
-  done
-  ip link set to-b down
-  for rank in 0 1; do
-    for _ in $(seq 200); do kill -0 "${cut[$rank]}" 2>/dev/null || break; sleep 0.1; done
-    if kill "${cut[$rank]}" 2>/dev/null; then echo "rank $rank goes on without the wire"; exit 1; fi
-    if ! grep -q "peer=$((1 - rank)) .*rank $((1 - rank)) on" "$work/cut-$rank"; then
-      cat "$work/cut-$rank"
-      exit 1
-    fi
+  program=$kept
+  for rank in 0 1 2 3; do
+    for _ in $(seq 300); do grep -q going "$work/$run-$rank" && break; sleep 0.1; done
   done
 }
-if [ -n "$member" ]; then cut_wire; fi
+# names RUN RANK LOST: within 15 seconds RANK ends, and says that one of LOST is lost.
+names() {
+  local run=$1 rank=$2 lost=$3
+  for _ in $(seq 150); do kill -0 "${processes[$rank]}" 2>/dev/null || break; sleep 0.1; done
+  if kill -9 "${processes[$rank]}" 2>/dev/null; then
+    echo "$run: rank $rank goes on without rank $lost"
+    exit 1
+  fi
+  if ! grep -q "peer=[$lost] .*rank [$lost] on" "$work/$run-$rank"; then
+    echo "$run: rank $rank does not name rank $lost"
+    tail -n +1 "$work/$run"-*
+    exit 1
+  fi
+}
+lose_ranks_and_hosts() {
+  local operation rank
+  for operation in allreduce broadcast alltoall barrier; do
+    members "killed-$operation" "$operation"
+    kill -9 "${processes[2]}"
+    wait "${processes[2]}" 2>/dev/null || true  # Otherwise bash tells of it.
+    for rank in 0 1 3; do names "killed-$operation" $rank 2; done
+  done
+  members cut allreduce
+  ip link set to-b down
+  for rank in 0 1; do names cut $rank 23; done
+  for rank in 2 3; do names cut $rank 01; done
+  ip link set to-b up
+  members removed allreduce
+  unhost b
+  wait "${processes[2]}" "${processes[3]}" 2>/dev/null || true
+  for rank in 0 1; do names removed $rank 23; done
+}
+# The library is hidden by a file of an overlay that says that it is not there.
+hide_ucx() {
+  local library
+  library=$(ldconfig -p | sed -n 's/.*libucp\.so\.0 .* => //p' | head -n 1)
+  [ -n "$library" ] || return 0
+  library=$(realpath "$(dirname "$library")")/libucp.so.0
+  unshare --mount bash -c '
+    set -e
+    mount -t tmpfs tmpfs /mnt
+    mkdir /mnt/upper /mnt/work
+    mknod /mnt/upper/libucp.so.0 c 0 0
+    folder=$(dirname "$0")
+    mount -t overlay overlay -o "lowerdir=$folder,upperdir=/mnt/upper,workdir=/mnt/work" "$folder"
+    [ ! -e "$0" ]
+    export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29417 TORCHELASTIC_RUN_ID=hidden-$$
+    if RANK=0 LOCAL_RANK=0 COLLA_TRANSPORT=ucx "$1" barrier 1 4 8000; then exit 1; fi
+    RANK=1 LOCAL_RANK=1 COLLA_TRANSPORT=auto "$1" barrier 1 4 8000 &
+    RANK=0 LOCAL_RANK=0 COLLA_TRANSPORT=auto "$1" barrier 1 4 8000
+    wait $!' "$library" "$member" > "$work/hidden" 2>&1 || {
+    cat "$work/hidden"
+    exit 1
+  }
+  grep -q "libucx0" "$work/hidden" || { cat "$work/hidden"; exit 1; }
+  [ "$(grep -c "^done" "$work/hidden")" = 2 ] || { cat "$work/hidden"; exit 1; }
+}
+if [ -n "$member" ]; then
+  [ "$wire" != ucx ] || hide_ucx
+  lose_ranks_and_hosts
+fi
 echo passed

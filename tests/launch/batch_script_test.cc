@@ -102,14 +102,13 @@ TEST(BatchScript, SeveralCommands) {
 
 // A training must get on between two signals, or it would be requeued for ever.
 TEST(BatchScript, TrainingsAreToldToSaveInTime) {
-  for (const auto& [time, signal] :
-       std::map<std::string, std::string>{{"3", "@30"},
-                                          {"6:00", "@60"},
-                                          {"12", "@120"},
-                                          {"1:00:00", "@120"},
-                                          {"1-0", "@120"},
-                                          {"0", "@120"},
-                                          {"", "@120"}}) {
+  for (const auto& [time, signal] : std::map<std::string, std::string>{{"3", "@30"},
+                                                                       {"6:00", "@60"},
+                                                                       {"12", "@120"},
+                                                                       {"1:00:00", "@120"},
+                                                                       {"1-0", "@120"},
+                                                                       {"0", "@120"},
+                                                                       {"", "@120"}}) {
     BatchScript script = sample();
     script.time = time;
     const auto text = toText(script);
@@ -167,8 +166,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Refusal{"Nodes", [](BatchScript& script) { script.nodes = 0; }, "--nodes, --ntasks"},
         Refusal{"Time", [](BatchScript& script) { script.time = "25m"; }, "--time is \"25m\""},
-        Refusal{"ShortTime", [](BatchScript& script) { script.time = "2"; },
-                "at least 3 minutes"},
+        Refusal{"ShortTime", [](BatchScript& script) { script.time = "2"; }, "at least 3 minutes"},
         Refusal{"ShortSeconds", [](BatchScript& script) { script.time = "1:59"; },
                 "at least 3 minutes"},
         Refusal{"LineBreak", [](BatchScript& script) { script.output = "x\n#SBATCH --mem=1"; },

@@ -19,7 +19,8 @@ class Crew {
   // Workers on several hosts, worker w on hosts[w]: those of a host share memory by `inside`, and
   // all reach each other and the servers by `between`. `sent`: of kMessages.
   Crew(const std::vector<int>& hosts, test::Wire inside, test::Wire between, int servers,
-       const test::Sent& sent = nullptr, std::chrono::milliseconds timeout = std::chrono::seconds(20));
+       const test::Sent& sent = nullptr,
+       std::chrono::milliseconds timeout = std::chrono::seconds(20));
 
   // Runs the servers, and body(rank) for each worker; returns when all of them have ended.
   void run(const std::function<void(int)>& body);

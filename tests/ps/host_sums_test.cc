@@ -1,5 +1,5 @@
-// Workers that add their gradients with those of their host before they push: the bits of one worker
-// that has everything, and fewer bytes.
+// Workers that add their gradients with those of their host before they push: the bits of one
+// worker that has everything, and fewer bytes.
 #include <gtest/gtest.h>
 
 #include <atomic>

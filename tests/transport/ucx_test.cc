@@ -79,8 +79,8 @@ class Machine {
   Scratch scratch_;
 };
 
-// "auto" gives up encryption for RDMA, so it must be there for this process: a port without a cable,
-// or a container that may not open the device, is no reason.
+// "auto" gives up encryption for RDMA, so it must be there for this process: a port without a
+// cable, or a container that may not open the device, is no reason.
 TEST(UcxDevicesTest, AreThoseThatThisProcessCanUse) {
   Machine machine;
   EXPECT_THAT(machine.devices(), ::testing::IsEmpty());

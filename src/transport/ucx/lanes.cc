@@ -237,9 +237,8 @@ void Lanes::closeLane(Direction direction, std::uint32_t number) {
   if (direction == Direction::kOut) {
     abandon(sent_, [&](const Sent& sent) { return sent.header.lane == number && !sent.done; });
   } else {
-    abandon(received_, [&](const Received& body) {
-      return body.lane == number && body.begun && !body.done;
-    });
+    abandon(received_,
+            [&](const Received& body) { return body.lane == number && body.begun && !body.done; });
   }
   wrong_ = {StatusCode::kIo,
             fmt::format("UCX has not taken back a message within {} s", kWithdrawLimit.count())};
