@@ -90,6 +90,10 @@ Status Preflight::await(const std::optional<Fields> Hosts::Answers::*answer, std
       complaints_.push_back({hosts_.name(i), fmt::format("it has Colla {}, but this is {}: install "
                                                          "the same version",
                                                          answers.facts->version, version())});
+    } else if (!answers.facts && waits(i)) {
+      complaints_.push_back({hosts_.name(i),
+                             "it does not answer: is it up, and can it be reached "
+                             "from here? --start-timeout gives it longer"});
     } else if (waits(i)) {
       complaints_.push_back({hosts_.name(i), fmt::format("it has not {} in time: is it busy, or is "
                                                          "one of its disks not reachable? "

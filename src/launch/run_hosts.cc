@@ -127,7 +127,7 @@ std::optional<int> Run::prepare() {
       hosts,
       {.ssh = options_.ssh,
        .colla = collaProgram(),
-       .connectSeconds = static_cast<int>(std::clamp<std::int64_t>(limit.count(), 1, 10))},
+       .connectSeconds = static_cast<int>(std::clamp<std::int64_t>(limit.count() - 1, 1, 10))},
       inherited_);
   if (!connected.ok()) return complain(options_, connected.status(), kExitFailure);
   hosts_ = *std::move(connected);
