@@ -265,7 +265,7 @@ Plan makePlan(const std::vector<Variant>& variants, const Probes& probes, int re
   int most = 1;
   for (const Variant& variant : plan.variants) most = std::max(most, variant.workers);
   if (!fits()) {
-    drop([&](const Variant& variant) { return variant.workers < most; },
+    drop([&](const Variant& variant) { return variant.slices < most; },
          fmt::format("The budget has room for {} alone", workersOf(most)));
   }
   while (!fits() && repeats > 1) --repeats;

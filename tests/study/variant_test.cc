@@ -39,7 +39,8 @@ TEST(VariantTest, CommandsCanBeTyped) {
             "colla train mlp --hidden 50 --data 'mnist:my data' --strategy ps-sync --np 2 --ps 1 "
             "--slices 2 --threads 1 "
             "--batch 64 --steps 20 --seed 3 --no-shuffle --eval-every 10");
-  const Program script{.kind = Program::Kind::kScript, .words = {"python", "train.py"}};
+  const Program script{
+      .kind = Program::Kind::kScript, .words = {"python", "train.py"}, .flags = {}};
   EXPECT_EQ(script.name(), "train.py");
   EXPECT_EQ(commandOf(script, variant, settings, 3, "").text(),
             "colla run -np 2 --threads 1 --strategy ps-sync --ps 1 -- python train.py");
