@@ -224,6 +224,10 @@ def check_errors():
 
 def check_adasum():
     mine = tf.constant([3.0, 4.0]) * (RANK + 1)
+    if SIZE & (SIZE - 1):
+        with raises(tf.errors.UnimplementedError, "Adasum needs 1, 2, 4, 8"):
+            hvd.allreduce(mine, op=hvd.Adasum)
+        return
     got = hvd.allreduce(mine, op=hvd.Adasum)
     if SIZE == 2:  # Parallel vectors a, b: (1 - ab/2aa) a + (1 - ab/2bb) b.
         expected = (1 - 2 / 2) * np.array([3.0, 4.0]) + (1 - 2 / 8) * np.array([6.0, 8.0])
