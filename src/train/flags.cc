@@ -204,7 +204,7 @@ Result<launch::RunOptions> Flags::where(const TrainOptions& options) const {
   launch::RunOptions where;
   const bool given = options.workers != kNoWorkersGiven;
   where.workers = given || !hosts_->given() ? options.workers : 0;
-  where.servers = options.servers.count;
+  where.servers = options.strategyOptions.servers.count;
   // A worker's own host need not have the files that the front was given.
   if (launch::startedByFront()) {
     if (!given) where.workers = 1;  // The front has said how many there are.
@@ -226,7 +226,7 @@ Result<TrainOptions> Flags::options(const Config& config, bool resumes) const {
   COLLA_TRY(readServers(config, options));
   COLLA_TRY_ASSIGN(const launch::RunOptions hosts, where(options));
   options.workers = hosts.workers == kNoWorkersGiven ? 1 : hosts.workers;
-  if (hosts.servers > 0) options.servers.count = hosts.servers;
+  if (hosts.servers > 0) options.strategyOptions.servers.count = hosts.servers;
   if (config.integer("slices") > 0) options.slices = static_cast<int>(config.integer("slices"));
   if (config.integer("threads") > 0) options.threads = static_cast<int>(config.integer("threads"));
 
