@@ -31,7 +31,8 @@ int dataCommand(const Arguments& arguments) {
     return usageError("colla data", "no command given (see colla data --help)");
   const std::string_view name = arguments.front();
   if (name == "--help" || name == "-h") {
-    fmt::print("Looks at data sets, fetches and makes some.\n\nUsage: colla data COMMAND [arguments]\n\n");
+    fmt::print(
+        "Looks at data sets, fetches and makes some.\n\nUsage: colla data COMMAND [arguments]\n\n");
     for (const DataCommand& command : kDataCommands) {
       fmt::print("  {:10} {}\n", command.name, command.summary);
     }

@@ -1,10 +1,11 @@
 /* The named operations of this process, for a library of a different compiler.
  *
- * TensorFlow's kernels are compiled with the flags of the TensorFlow that is installed, against its headers. They
- * link to nothing of Colla: they get this table, in which there are C's types alone. colla._core makes it, and
- * `Exchange.table` is a capsule with it: see operations_table.cc.
+ * TensorFlow's kernels are compiled with the flags of the TensorFlow that is installed, against its
+ * headers. They link to nothing of Colla: they get this table, in which there are C's types alone.
+ * colla._core makes it, and `Exchange.table` is a capsule with it: see operations_table.cc.
  *
- * Every function may be called from any thread. A code is that of a colla::StatusCode; 0 is fine. */
+ * Every function may be called from any thread. A code is that of a colla::StatusCode; 0 is fine.
+ */
 #ifndef COLLA_PYTHON_OPERATIONS_TABLE_H
 #define COLLA_PYTHON_OPERATIONS_TABLE_H
 
@@ -49,10 +50,10 @@ enum {
 /* What `number` says. */
 enum {
   COLLA_RANK,
-  COLLA_SIZE,         /* Of the process set. */
+  COLLA_SIZE, /* Of the process set. */
   COLLA_LOCAL_RANK,
   COLLA_LOCAL_SIZE,
-  COLLA_INCLUDED,     /* 1 if this process is a member of the process set, else 0. */
+  COLLA_INCLUDED, /* 1 if this process is a member of the process set, else 0. */
   COLLA_NO_SUCH_SET = -2
 };
 
@@ -70,13 +71,15 @@ typedef struct {
   void* caller; /* The first argument of `output` and `done`. */
   /* The memory for a result of this shape; a null pointer if there is none. */
   void* (*output)(void* caller, CollaNumbers shape);
-  /* Called once if the part was taken. `numbers`: the rows that came from each member of an alltoall. */
+  /* Called once if the part was taken. `numbers`: the rows that came from each member of an
+   * alltoall. */
   void (*done)(void* caller, int32_t code, const char* message, CollaNumbers numbers);
 } CollaPart;
 
 typedef struct {
   int32_t kind;
-  const char* name; /* Empty: the next number of this kind and set, in the order in which this process comes. */
+  const char* name; /* Empty: the next number of this kind and set, in the order in which this
+                       process comes. */
   int32_t set;
   int32_t op; /* A value of colla::named::Op. */
   double prescale;
@@ -97,7 +100,8 @@ typedef struct {
   int32_t (*submit)(void* exchange, const CollaOperation* operation, CollaReason* reason);
   /* `done` gets the number of the rank that joined last. */
   int32_t (*join)(void* exchange, void* caller,
-                  void (*done)(void* caller, int32_t code, const char* message, CollaNumbers numbers),
+                  void (*done)(void* caller, int32_t code, const char* message,
+                               CollaNumbers numbers),
                   CollaReason* reason);
   int32_t (*number)(void* exchange, int32_t what, int32_t set);
 } CollaOperationsTable;

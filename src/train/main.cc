@@ -94,7 +94,7 @@ Config withThreads(const Config& config, const RunPlan& plan) {
 // Workers as processes, and servers for a training. An exit code if this was the front.
 Result<std::optional<int>> startWorkers(Task& task, const TrainOptions& options,
                                         const Config& config, Purpose purpose,
-                                         launch::RunOptions where = {}, bool checksModel = false) {
+                                        launch::RunOptions where = {}, bool checksModel = false) {
   COLLA_TRY(job::checkSecretFile(config));
   COLLA_TRY_ASSIGN(const job::Place place,
                    job::readEnvironment([](const char* name) { return std::getenv(name); }));
