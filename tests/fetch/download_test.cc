@@ -70,7 +70,8 @@ class DownloadTest : public ::testing::Test {
   bool nothingNamed() const { return !std::filesystem::exists(scratch_.at("file")); }
   // What was asked of the server: "break bytes=33333-".
   std::string asked() {
-    EXPECT_TRUE(download({.path = scratch_.at("log")}, {base_ + "log"}, {}).ok());
+    EXPECT_TRUE(
+        download({.path = scratch_.at("log"), .bytes = 0, .md5 = {}}, {base_ + "log"}, {}).ok());
     return readText(scratch_.at("log"));
   }
 
