@@ -13,7 +13,10 @@
 namespace colla::launch {
 namespace {
 
-constexpr std::string_view kMark = "\n\x01colla agent\x02\n";
+// In two pieces, since c is a hexadecimal digit too.
+constexpr std::string_view kMark =
+    "\n\x01"
+    "colla agent\x02\n";
 constexpr std::size_t kHeader = 5;  // The length of the text, and the kind.
 
 void setNonBlocking(int fd) {
