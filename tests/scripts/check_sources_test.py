@@ -76,10 +76,11 @@ class CheckSourcesTest(unittest.TestCase):
                    "  void wait() COLLA_REQUIRES(calls_);\n  mutable Mutex calls_;\n};\n")
         self.write("src/one/b.cc", "void f() {\n  static std::mutex once;\n  // std::mutex is a word here\n}\n")
         found = self.check()
-        self.assertEqual(len(found), 3, found)
+        self.assertEqual(len(found), 4, found)
         self.assertIn("src/one/a.h:2: mutable std::mutex mutex_", found[0])
         self.assertIn("src/one/a.h:3: std::shared_mutex other_", found[1])
         self.assertEqual(found[2], "src/one/a.h: nothing says what silent_ guards (COLLA_GUARDED_BY)")
+        self.assertIn("src/one/b.cc:2: static std::mutex once", found[3])
 
     def test_files_are_short(self):
         for path, lines in ("src/a/long.cc", 501), ("include/colla/long.h", 201), ("tests/a/fits.cc", 500), \
