@@ -226,6 +226,7 @@ void Lanes::closeLane(Direction direction, std::uint32_t number) {
   if (worker_.progressUntil(over, kWithdrawLimit)) return;
   // The network is stuck. UCX may still call back for these, so they stay in memory, for nobody.
   const auto abandon = [&](auto& bodies, const auto& unfinished) {
+    worker_.assumeLocked();
     for (auto it = bodies.begin(); it != bodies.end();) {
       const auto body = it++;
       if (!unfinished(body->second)) continue;
