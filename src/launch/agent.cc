@@ -74,7 +74,8 @@ class Agent {
     const bool writes = channel_.queued() > 0;
     polls.push_back({writes ? channel_.out() : -1, POLLOUT, 0});
     const std::size_t at = polls.size();
-    if (processes_) processes_->prepare(polls, channel_.queued());
+    const bool prepared = processes_.has_value();  // What is heard below may start them.
+    if (prepared) processes_->prepare(polls, channel_.queued());
     const TimePoint until = std::min(paused_ ? TimePoint::max() : heard_ + kFrontSilence, beat_);
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::real().now());
     poll(polls.data(), polls.size(),
@@ -83,7 +84,7 @@ class Agent {
     const TimePoint now = Clock::real().now();
     if (polls[0].revents != 0) hear(now);
     if (done_) return;
-    if (processes_) done_ = processes_->handle(polls, at, channel_);
+    if (prepared) done_ = processes_->handle(polls, at, channel_);
     if (now >= beat_) {
       channel_.send(Say::kBeat);
       beat_ = now + kBeatEvery;

@@ -264,6 +264,7 @@ void Hosts::takeEvent(Link& link, const Event& event) {
   if (event.kind == Event::Kind::kEnded) {
     link.ended = true;
     left_ += event.value;
+    if (!ending_ && !link.running.empty()) lose(link, "its guardian process is gone");
     return;
   }
   const auto number = static_cast<std::size_t>(event.process);

@@ -91,6 +91,7 @@ Variables sharedVariables(const RunOptions& options, const Surroundings& surroun
   std::erase_if(variables,
                 [](const auto& each) { return each.first.starts_with("TORCHELASTIC_"); });
   variables.erase("COLLA_SECRET");  // The outer job's, if there is one.
+  variables.erase("COLLA_SECRET_FD");
   variables.erase("COLLA_CONFIG");  // Its contents follow, stronger places considered.
   for (const auto& [name, value] : settingVariables(options.config)) variables[name] = value;
   for (const char* name : {"COLLA_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"}) {

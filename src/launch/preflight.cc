@@ -150,7 +150,10 @@ Status Preflight::reach(const std::vector<std::string>& store) {
   COLLA_TRY(await(&Hosts::Answers::reached, "tried to reach the others", /*alsoHere=*/true));
   if (!complaints_.empty()) return {};
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    for (const auto& [name, error] : hosts_.answers(i).reached->entries()) {
+    for (const auto& entry : hosts_.answers(i).reached->entries()) {
+      const std::string& name =
+          entry.first;  // Not a structured binding, which clang does not capture.
+      const std::string& error = entry.second;
       if (error.empty()) continue;
       const std::string whom =
           name.empty() ? "this host, where the job's store is," : "host " + name;

@@ -91,7 +91,9 @@ await 10 "the end after SIGTERM" ends
 await 10 "the end of everything" nothing
 
 # Whatever ends the launcher or the connection, nothing is left after ten seconds.
-for how in "kill -9 the launcher" "kill -9 every ssh" "kill -9 every agent" "kill -9 every guardian" "interrupt"; do
+network() { readlink "/proc/$1/ns/net"; }
+for how in "kill -9 the launcher" "kill -9 every ssh" "kill -9 every agent" "kill -9 every guardian" \
+  "kill -9 the guardian of b" "interrupt"; do
   start "$colla" run -H a:2,b:2 -- "$probe" signals $mark
   await 20 "a job to end" ready 4
   kill -USR1 "$front"
@@ -101,6 +103,11 @@ for how in "kill -9 the launcher" "kill -9 every ssh" "kill -9 every agent" "kil
     *ssh) pkill -9 -x ssh ;;
     *agent) pkill -9 -f '[a]gent$' ;;
     *guardian) pkill -9 -x job-guardian ;;
+    *"of b")
+      for process in $(pgrep -x job-guardian); do
+        [[ $(network "$process") != "$(network "$(cat "$HOSTS_DIR/b.pid")")" ]] || kill -9 "$process"
+      done
+      ;;
     interrupt) kill -INT "$front" ;;
   esac
   await 10 "nothing to be left after: $how" nothing
