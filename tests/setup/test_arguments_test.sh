@@ -7,14 +7,15 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/scripts" "$work/bin" "$work/venv/bin"
 cp "$root/test" "$work"
-cp "$root/scripts/skipped.py" "$work/scripts"
+cp "$root"/scripts/{failed,skipped}.py "$work/scripts"
 cat >"$work/scripts/setup.sh" <<END
 root=$work
 venv=$work/venv
 setUp() { :; }
 build() { :; }
 unlock() { :; }
-die() { echo "\$1" >&2; exit "\${2:-1}"; }
+say() { echo "colla: \$1" >&2; }
+die() { say "\$1"; exit "\${2:-1}"; }
 END
 printf '#!/bin/sh\necho "ctest $*"\n' >"$work/bin/ctest"
 printf '#!/bin/sh\necho pytest\n' >"$work/venv/bin/python"
@@ -65,6 +66,20 @@ END
   # shellcheck disable=SC2086
   expect "end of ./test $mode" "*skipped: 1 test"$'\n'"  there is no camel: lame" "$(run $mode 2>&1 || true)"
 done
+# A test that fails runs once more, alone. If it passes then, it is listed; if it fails again, so does ./test.
+cat >"$work/build/CTestTestfile.cmake" <<END
+add_test(good "true")
+add_test(shy "sh" "-c" "ls $work/tried || { touch $work/tried; exit 1; }")
+END
+expect "exit code when a test fails once" 0 "$(exitOf run -- -R .)"
+rm "$work/tried"
+expect "end of ./test when a test fails once" "*unsteady: failed, then passed alone: shy*skipped: no tests" \
+  "$(run -- -R . 2>/dev/null)"
+seq -f 'add_test(bad%g "false")' 6 >"$work/build/CTestTestfile.cmake"
+expect "six failures" none "$(run -- -R bad 2>&1 | grep 'running again' || echo none)"
+printf 'add_test(bad "sh" "-c" "echo >>%s/runs; false")\n' "$work" >"$work/build/CTestTestfile.cmake"
+expect "exit code when a test fails twice" 1 "$(exitOf run -- -R bad)"
+expect "runs of a test that fails" 2 "$(wc -l <"$work/runs")"
 [[ ! -e $work/pytest ]] || { echo "pytest ran after ctest failed"; exit 1; }
 
 # ./test --all goes on after a failure, and says what became of each part.
