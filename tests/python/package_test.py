@@ -4,6 +4,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 import colla
 
 
@@ -44,3 +46,14 @@ def test_one_copy_of_what_both_extensions_need():
         defined = [line for line in symbols if function in line and " U " not in line]
         assert not defined, defined
     assert any("colla::Job::init(" in line for line in symbols)
+
+
+def test_a_study_knows_every_strategy():
+    """Its report leaves out what it has no words for, so each row of the table of strategies needs them."""
+    from colla import _core
+
+    pytest.importorskip("matplotlib")
+    from colla.study import style, tables
+
+    names = {traits.name for traits in _core.strategies}
+    assert names == tables.EASE.keys() == style.COLOURS.keys() == style.MARKERS.keys()
