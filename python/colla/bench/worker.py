@@ -1,12 +1,13 @@
-"""One rank of the benchmark, on one of the backends: measures when it is its turn."""
+"""One rank of the benchmark, on one of the backends: measures when it is its turn.
 
-from __future__ import annotations
+    python -m colla.bench.worker SYSTEM RANK SIZE
 
-import dataclasses
-import datetime
-import statistics
+BENCH_STORE is a file in which the ranks of the system meet, BENCH_THREADS how many threads each has.
+"""
+
+import os
+import sys
 import time
-from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
@@ -14,121 +15,80 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 import colla.torch  # noqa: F401  (registers the backend)
-from colla.bench.workloads import Reduction, Training
-
-SYSTEMS = ("gloo", "colla")
-# A rank's own work, without any exchange, in the processes of colla: no backend can make a step shorter.
-LIMIT = "none"
-
-# Longer than any turn takes.
-_LONG = datetime.timedelta(minutes=30)
+from colla.bench.runner import Block, Turn, serve
+from colla.bench.workloads import REDUCTIONS, TRAININGS, Reduction, Training
 
 
-@dataclasses.dataclass
-class Result:
-    """A median of one system; the fields are those of the JSON file."""
+def reduction_block(what: Reduction) -> Block:
+    """Calls all_reduce."""
+    tensor = torch.empty(what.bytes // 4)
+    _check_reduction(tensor)
 
-    system: str
-    workload: str
-    np: int
-    bytes: int
-    batch: int
-    seconds: float
-    target: float
+    def block() -> Turn:
+        dist.barrier()
+        start = time.perf_counter()
+        tensor.fill_(1.0)
+        for _ in range(what.calls):
+            dist.all_reduce(tensor)
+        seconds = time.perf_counter() - start
+        dist.barrier()
+        return Turn(seconds / what.calls)
+
+    return block
 
 
-class Rank:
-    """A rank of one system; call everything on all ranks of all systems in the same order.
+def _check_reduction(tensor: torch.Tensor) -> None:
+    """The first use is checked against a sum of its own."""
+    expected = torch.zeros_like(tensor)
+    for rank in range(dist.get_world_size()):
+        part = torch.empty_like(tensor).normal_(generator=torch.Generator().manual_seed(rank))
+        expected += part
+        if rank == dist.get_rank():
+            tensor.copy_(part)
+    dist.all_reduce(tensor)
+    torch.testing.assert_close(tensor, expected)
 
-    Systems have processes of their own, as in a program that uses one of them: what one does to its process
-    does not reach the other. Only one of them computes at a time.
-    """
 
-    def __init__(self, store: dist.Store, system: str, rank: int, size: int):
-        dist.init_process_group(system, store=dist.PrefixStore(system, store), rank=rank, world_size=size)
-        self._store = dist.PrefixStore("turns", store)
-        self._system = system
-        self._turns = 0
-        self.size = size
+def training_block(what: Training, exchanges: bool) -> Block:
+    """Trains; the loss is that of the last step, the same with every backend."""
+    torch.manual_seed(0)
+    model = what.model()
+    if exchanges:
+        model = DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    torch.manual_seed(1 + dist.get_rank())
+    inputs, labels = what.data(what.batch)
 
-    def close(self) -> None:
-        dist.destroy_process_group()
+    def block() -> Turn:
+        dist.barrier()
+        start = time.perf_counter()
+        for _ in range(what.steps):
+            optimizer.zero_grad()
+            loss = cross_entropy(model(inputs), labels)
+            loss.backward()
+            optimizer.step()
+        last = loss.item()
+        seconds = time.perf_counter() - start
+        dist.barrier()
+        return Turn(seconds / what.steps, last)
 
-    def reduce(self, what: Reduction, rounds: int) -> list[Result]:
-        tensor = torch.empty(what.bytes // 4)
-        self._check_reduction(tensor)
+    return block
 
-        def block() -> None:
-            tensor.fill_(1.0)
-            for _ in range(what.calls):
-                dist.all_reduce(tensor)
 
-        medians = self._interleaved(rounds, SYSTEMS, {self._system: block}, what.calls)
-        return [
-            Result(system, "all_reduce", self.size, what.bytes, 0, seconds, what.target)
-            for system, seconds in medians.items()
-        ]
+def main() -> None:
+    """Serves turns until its input ends."""
+    system, rank, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    torch.set_num_threads(int(os.environ["BENCH_THREADS"]))
+    dist.init_process_group(system, init_method="file://" + os.environ["BENCH_STORE"], rank=rank, world_size=size)
+    workloads = [*REDUCTIONS, *TRAININGS]
 
-    def _check_reduction(self, tensor: torch.Tensor) -> None:
-        """The first use is checked against a sum of its own."""
-        expected = torch.zeros_like(tensor)
-        for rank in range(self.size):
-            part = torch.empty_like(tensor).normal_(generator=torch.Generator().manual_seed(rank))
-            expected += part
-            if rank == dist.get_rank():
-                tensor.copy_(part)
-        dist.all_reduce(tensor)
-        torch.testing.assert_close(tensor, expected)
+    def make(number: int, contender: str) -> Block:
+        what = workloads[number]
+        return reduction_block(what) if isinstance(what, Reduction) else training_block(what, contender == system)
 
-    def train(self, what: Training, rounds: int) -> tuple[list[Result], float]:
-        """Also the loss at the end, which is the same with every backend."""
-        losses: dict[str, float] = {}
-        blocks = {}
-        for system in (self._system,) if self._system == "gloo" else (self._system, LIMIT):
-            torch.manual_seed(0)
-            model = what.model()
-            if system != LIMIT:
-                model = DistributedDataParallel(model)
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-            torch.manual_seed(1 + dist.get_rank())
-            blocks[system] = self._steps(what, system, model, optimizer, what.data(what.batch), losses)
-        medians = self._interleaved(rounds, (*SYSTEMS, LIMIT), blocks, what.steps)
-        results = [
-            Result(system, what.name, self.size, 0, what.batch * self.size, seconds, what.target)
-            for system, seconds in medians.items()
-        ]
-        return results, losses[self._system]
+    serve(make)
+    dist.destroy_process_group()
 
-    def _interleaved(
-        self, rounds: int, order: tuple[str, ...], blocks: dict[str, Callable[[], None]], calls: int
-    ) -> dict[str, float]:
-        """Seconds per call of this rank's systems: the median of rounds in which each has its turn."""
-        seconds: dict[str, list[float]] = {system: [] for system in blocks}
-        for turn in range(rounds + 1):
-            for system in order:
-                self._turns += 1
-                if system in blocks:
-                    dist.barrier()
-                    start = time.perf_counter()
-                    blocks[system]()
-                    if turn > 0:  # The first one warms up.
-                        seconds[system].append((time.perf_counter() - start) / calls)
-                    dist.barrier()
-                    self._store.set(str(self._turns), "over")
-                else:
-                    self._store.wait([str(self._turns)], _LONG)
-        return {system: statistics.median(list_) for system, list_ in seconds.items()}
 
-    @staticmethod
-    def _steps(what, system, model, optimizer, batch, losses) -> Callable[[], None]:
-        inputs, labels = batch
-
-        def steps() -> None:
-            for _ in range(what.steps):
-                optimizer.zero_grad()
-                loss = cross_entropy(model(inputs), labels)
-                loss.backward()
-                optimizer.step()
-            losses[system] = loss.item()
-
-        return steps
+if __name__ == "__main__":
+    main()

@@ -1,12 +1,8 @@
 """One worker of one system: waits for its turn, and says how long that took.
 
     python -m colla.tensorflow.bench.worker SYSTEM RANK SIZE
-
-Lines come on standard input (the number of a workload) and go to the descriptor that BENCH_OUTPUT names (seconds per
-call). The first turn of a workload warms up.
 """
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -16,9 +12,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from colla.bench.runner import Block, Turn, serve
 from colla.tensorflow.bench.workloads import REDUCTIONS, TRAININGS, Reduction, Training
-
-Block = Callable[[], float]
 
 
 class Worker:
@@ -115,13 +110,13 @@ def reduction_block(worker: Worker, what: Reduction) -> Block:
     first = float(call(tensor)[0])
     assert first == worker.size * (worker.size + 1) / 2, first
 
-    def block() -> float:
+    def block() -> Turn:
         worker.barrier()
         begin = time.perf_counter()
         for _ in range(what.calls):
             result = call(tensor)
         result[0].numpy()
-        return (time.perf_counter() - begin) / what.calls
+        return Turn((time.perf_counter() - begin) / what.calls)
 
     return block
 
@@ -152,11 +147,11 @@ def training_block(worker: Worker, what: Training) -> Block:
         model.compile(optimizer=optimizer, loss=loss)
     dataset = worker.dataset((inputs, labels), what.batch)
 
-    def block() -> float:
+    def block() -> Turn:
         clock = _Clock()
         worker.barrier()
         model.fit(dataset, steps_per_epoch=what.steps + 1, epochs=1, verbose=0, callbacks=[clock])
-        return (clock.ends[-1] - clock.ends[0]) / what.steps
+        return Turn((clock.ends[-1] - clock.ends[0]) / what.steps)
 
     return block
 
@@ -169,14 +164,12 @@ def main() -> None:
     tf.config.threading.set_inter_op_parallelism_threads(2)
     worker = SYSTEMS[system](rank, size)
     workloads = [*REDUCTIONS, *TRAININGS]
-    number, block = -1, lambda: 0.0
-    with os.fdopen(int(os.environ["BENCH_OUTPUT"]), "w") as output:
-        for line in sys.stdin:
-            if int(line) != number:
-                number = int(line)
-                what = workloads[number]
-                block = reduction_block(worker, what) if isinstance(what, Reduction) else training_block(worker, what)
-            print(block(), file=output, flush=True)
+
+    def make(number: int, _contender: str) -> Block:
+        what = workloads[number]
+        return reduction_block(worker, what) if isinstance(what, Reduction) else training_block(worker, what)
+
+    serve(make)
 
 
 if __name__ == "__main__":
