@@ -16,6 +16,10 @@ namespace {
 
 // How long bytes that nobody waits for (an abort) may hold up the end.
 constexpr std::chrono::seconds kLastFlush{1};
+// On a machine with too much to do, a second passes without anybody moving: bytes that are on their
+// way get so many looks as well, within the longer time.
+constexpr int kFlightLooks = 300;
+constexpr std::chrono::seconds kLastFlight{10};
 // Rounds of moving bytes before the leader looks at those that did not move.
 constexpr int kRoundsAwake = 16;
 constexpr std::chrono::milliseconds kEndingPause{10};  // Between looks at a peer that leaves.
@@ -72,12 +76,15 @@ Messenger::Messenger(const Options& options, std::unique_ptr<Backend> backend)
 Messenger::~Messenger() {
   const Turn turn(*this);
   const Deadline deadline = Deadline::after(kLastFlush);
-  while (!deadline.expired()) {
+  const Deadline last = Deadline::after(kLastFlight);
+  for (int looks = 0; !deadline.expired() || (looks < kFlightLooks && !last.expired());) {
     pumpAll();
-    if (std::ranges::any_of(used_, [](const PeerLink* l) { return l->wantsWrite(); })) {
+    if (!deadline.expired() &&
+        std::ranges::any_of(used_, [](const PeerLink* l) { return l->wantsWrite(); })) {
       sleep(deadline);
     } else if (std::ranges::any_of(used_, &PeerLink::inFlight)) {
-      sleep(deadline.earlier(Deadline::after(kFlightPause)));
+      sleep(Deadline::after(kFlightPause));
+      ++looks;
     } else {
       break;
     }

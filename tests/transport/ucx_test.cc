@@ -235,6 +235,34 @@ TEST(UcxTest, LeavesTheProgramsSignalsAlone) {
   EXPECT_EQ(actionOf(SIGSEGV).sa_handler, kSegvBefore.sa_handler);
 }
 
+// Peer 0 computes for longer than a peer that left has to end: what was sent to it before is there.
+TEST(UcxTest, WhatHasArrivedIsReadHoweverLate) {
+  constexpr std::uint32_t kCount = 6;
+  Transports peers = makeUcx(2);
+  ASSERT_EQ(peers.size(), 2u);
+  for (const Status& status : deliver(peers, 1)) ASSERT_EQ(toString(status), "ok");
+  const Bytes out(64 << 10, std::byte{7});
+  for (std::uint32_t i = 1; i <= kCount; ++i) {
+    Request sent;
+    peers[1]->send(0, envelopeOf(i), out, sent);
+    Request* const requests[] = {&sent};
+    ASSERT_EQ(toString(peers[1]->wait(requests, Deadline::after(30s))), "ok") << i;
+  }
+  peers[1].reset();
+  for (int look = 0; look < 3; ++look) {
+    EXPECT_EQ(toString(peers[0]->aborted(9)), "ok");
+    std::this_thread::sleep_for(1200ms);
+  }
+  for (std::uint32_t i = 1; i <= kCount; ++i) {
+    Bytes in(out.size());
+    Request received;
+    peers[0]->recv(1, envelopeOf(i), in, received);
+    Request* const requests[] = {&received};
+    ASSERT_EQ(toString(peers[0]->wait(requests, Deadline::after(30s))), "ok") << i;
+    EXPECT_TRUE(in == out);
+  }
+}
+
 // One body after another is withdrawn in the middle, until nothing is left to move them beside the
 // stream: then they go through it.
 TEST(UcxTest, LargeMessagesArriveAfterManyWereWithdrawn) {

@@ -64,7 +64,7 @@ class UcxStream final : public Stream, private Worker::Link {
  private:
   class LockedLanes;
   struct Packet {
-    UcxStream* owner;
+    UcxStream* owner;  // Null: it ended first.
     Header header;
     std::vector<std::byte> bytes;
   };
@@ -78,6 +78,7 @@ class UcxStream final : public Stream, private Worker::Link {
   static void onSent(void* request, ucs_status_t status, void* packet);
   std::size_t room() const;
   void lookForTheEnd();
+  bool takeTheRest();
 
   const std::shared_ptr<Worker> worker_;
   const std::uint64_t number_;
