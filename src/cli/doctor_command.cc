@@ -27,6 +27,9 @@ int doctorCommand(const Arguments& arguments) {
   if (const Status wrong = hosts.applyTo(options); !wrong.ok()) {
     return usageError(app.get_name(), wrong.message());
   }
+  if (const Status wrong = launch::useAllocation(options); !wrong.ok()) {
+    return usageError(app.get_name(), wrong.message());
+  }
   auto config = settings.load();
   if (!config.ok()) return usageError(app.get_name(), config.status().message());
   options.config = *std::move(config);

@@ -46,7 +46,8 @@ int runCommand(const Arguments& arguments) {
       "  colla run -np 4 -- ./train --epochs 3\n"
       "  colla run -np 2 --threads 2 --output-dir logs -- python train.py\n"
       "  colla run -np 2 --strategy hybrid -- python train.py\n"
-      "  colla run -np 8 -H a:4,b:4 -- ./train --epochs 3\n");
+      "  colla run -np 8 -H a:4,b:4 -- ./train --epochs 3\n"
+      "  salloc --nodes 2 --ntasks-per-node 4 colla run -- ./train --epochs 3\n");
 
   launch::RunOptions options;
   options.workers = 0;
@@ -107,15 +108,18 @@ int runCommand(const Arguments& arguments) {
     if (hasServers(*parsed) && serversOption->count() == 0) options.servers = 1;
     options.environment.emplace_back("COLLA_STRATEGY", strategy);
   }
-  if (workersOption->count() == 0 && !hosts.given()) {
-    return usageError(kRun, "--np is required, or hosts with -H or --hostfile");
-  }
   if (workersOption->count() > 0 && options.workers < 1) {
     return usageError(kRun,
                       fmt::format("-np is {}, but a job has at least one worker", options.workers));
   }
   if (const Status wrong = hosts.applyTo(options); !wrong.ok()) {
     return usageError(kRun, wrong.message());
+  }
+  if (const Status wrong = launch::useAllocation(options); !wrong.ok()) {
+    return usageError(kRun, wrong.message());
+  }
+  if (workersOption->count() == 0 && options.workers == 0) {
+    return usageError(kRun, "--np is required, or hosts with -H or --hostfile");
   }
   if (timeoutOption->count() > 0) {
     if (!(timeout > 0)) {

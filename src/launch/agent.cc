@@ -18,6 +18,7 @@
 
 #include "launch/agent_channel.h"
 #include "launch/agent_processes.h"
+#include "launch/copies.h"
 #include "launch/host_facts.h"
 #include "launch/measure.h"
 #include "launch/plan.h"
@@ -52,11 +53,20 @@ std::string whatIsFull(const std::string& folder) {
   return fmt::format("the disk with {} is full: make room on it", folder);
 }
 
+// Slurm gives all processes of a step the signals that are for its programs. Not SIG_IGN, which the
+// programs would inherit.
+void leaveSignalsToPrograms() {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) {
+    std::signal(signal, [](int) {});
+  }
+}
+
 class Agent {
  public:
   Agent() : channel_(takeChannel()) {
     std::signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+    if (std::getenv("SLURM_STEP_ID") != nullptr) leaveSignalsToPrograms();
     channel_.sendMark();
     channel_.send(Say::kFacts, facts_.fields().encode());
   }
@@ -146,7 +156,11 @@ class Agent {
                       "start from one that all hosts have",
                       folder, std::strerror(errno)));
     } else if (!(*job)["program"].empty()) {
-      const auto program = findProgram((*job)["program"], (*job)["path"]);
+      auto program = findProgram((*job)["program"], (*job)["path"]);
+      if (!program.ok() && !(*job)["copies"].empty()) {
+        const auto copy = findProgram(Copies::placeOf((*job)["copies"], (*job)["program"]), "");
+        if (copy.ok()) program = copy;
+      }
       if (!program.ok()) {
         complain(std::string(program.status().message()));
       } else {

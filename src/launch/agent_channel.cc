@@ -17,7 +17,8 @@ namespace {
 constexpr std::string_view kMark =
     "\n\x01"
     "colla agent\x02\n";
-constexpr std::size_t kHeader = 5;  // The length of the text, and the kind.
+constexpr std::size_t kHeader = 5;  // The length of the text, and the kind,
+constexpr std::size_t kEnd = 1;     // and a line feed after it.
 
 void setNonBlocking(int fd) {
   if (fd >= 0) fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -76,6 +77,7 @@ void AgentChannel::send(Say kind, std::string_view text) {
   outgoing_ += asBytes(static_cast<std::uint32_t>(text.size()));
   outgoing_ += static_cast<char>(kind);
   outgoing_ += text;
+  outgoing_ += '\n';  // srun passes on whole lines.
 }
 
 bool AgentChannel::flush() {
@@ -115,13 +117,13 @@ Result<std::optional<AgentChannel::Message>> AgentChannel::next() {
   const std::string_view rest = std::string_view(incoming_).substr(taken_);
   const auto size = fromBytes<std::uint32_t>(rest.substr(0, sizeof(std::uint32_t)));
   if (size && *size > kLongest) return invalid("a message of {} bytes", *size);
-  if (!size || rest.size() < kHeader + *size) {
+  if (!size || rest.size() < kHeader + *size + kEnd) {
     incoming_.erase(0, taken_);
     taken_ = 0;
     return std::optional<Message>();
   }
   Message message{static_cast<Say>(rest[kHeader - 1]), std::string(rest.substr(kHeader, *size))};
-  taken_ += kHeader + *size;
+  taken_ += kHeader + *size + kEnd;
   return std::optional<Message>(std::move(message));
 }
 

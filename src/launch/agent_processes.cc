@@ -10,9 +10,11 @@
 #include <csignal>
 #include <cstring>
 
+#include "launch/copies.h"
 #include "launch/process_tree.h"
 #include "rendezvous/secret.h"
 #include "rendezvous/secret_descriptor.h"
+#include "rendezvous/secret_munge.h"
 
 namespace colla::launch {
 namespace {
@@ -45,12 +47,24 @@ void addOwn(std::vector<std::string>& environment) {
   }
 }
 
+// A script that is not here may be among the copies. In the folder where the processes run.
+std::vector<std::string> argumentsOf(const Fields& job) {
+  std::vector<std::string> arguments = job.all("argument");
+  if (job["copies"].empty()) return arguments;
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    if (access(arguments[i].c_str(), F_OK) == 0) continue;
+    const std::string copy = Copies::placeOf(job["copies"], arguments[i]);
+    if (!arguments[i].empty() && access(copy.c_str(), R_OK) == 0) arguments[i] = copy;
+  }
+  return arguments;
+}
+
 std::vector<Command> readCommands(const Fields& job, int secret) {
   std::vector<Command> commands;
   for (const auto& [name, value] : job.entries()) {
     if (name == "process") {
       commands.push_back({.program = job["program"],
-                          .arguments = job.all("argument"),
+                          .arguments = argumentsOf(job),
                           .environment = {fmt::format("COLLA_SECRET_FD={}", secret)},
                           .secret = secret});
     } else if (name == "variable" && !commands.empty()) {
@@ -84,9 +98,17 @@ bool belongsToHost(std::string_view variable) {
 }
 
 Result<AgentProcesses> AgentProcesses::start(const Fields& job) {
-  const auto secret = rendezvous::bytesFromHex(job["secret"]);
+  std::string hex = job["secret"];
+  if (!job["sealed secret"].empty()) {
+    COLLA_TRY_ASSIGN(hex, rendezvous::mungeOpen(job["sealed secret"]));
+  }
+  const auto secret = rendezvous::bytesFromHex(hex);
   if (!secret) return {StatusCode::kInvalidArgument, "the job's secret did not arrive"};
   COLLA_TRY_ASSIGN(const UniqueFd inherited, rendezvous::makeSecretDescriptor(*secret));
+  if (chdir(job["folder"].c_str()) != 0) {
+    return {StatusCode::kIo,
+            fmt::format("can't enter {}: {}", job["folder"], std::strerror(errno))};
+  }
   std::vector<Command> commands = readCommands(job, inherited.get());
   const UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
   Pipe input;
@@ -106,10 +128,6 @@ Result<AgentProcesses> AgentProcesses::start(const Fields& job) {
     COLLA_TRY_ASSIGN(input, makePipe());
     fcntl(input.writer.get(), F_SETFL, O_NONBLOCK);
     commands.front().input = input.reader.get();
-  }
-  if (chdir(job["folder"].c_str()) != 0) {
-    return {StatusCode::kIo,
-            fmt::format("can't enter {}: {}", job["folder"], std::strerror(errno))};
   }
   Inherited inheritable = Inherited::current();
   inheritable.brokenPipe.sa_handler = SIG_DFL;

@@ -173,13 +173,16 @@ int runDoctor(const RunOptions& options) {
     return complain(options, wrong, kExitUsage);
   }
   std::vector<Hosts::Host> hosts;
-  for (const HostSlots& each : options.hosts) hosts.push_back({each.name, isThisHost(each.name)});
-  if (hosts.empty()) hosts.push_back({job::hostName(), true});
+  for (const HostSlots& each : options.hosts) {
+    hosts.push_back(hostOf(each.name, options.allocation));
+  }
+  if (hosts.empty()) hosts.push_back({.name = job::hostName(), .here = true, .node = {}});
   const Inherited inherited = Inherited::current();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   const UniqueFd signals = takeSignals();
   auto connected = Hosts::connect(
-      hosts, {.ssh = options.ssh, .colla = collaProgram(), .connectSeconds = 10}, inherited);
+      hosts, {.ssh = options.ssh, .colla = collaProgram(), .copies = {}, .connectSeconds = 10},
+      inherited);
   if (!connected.ok()) return complain(options, connected.status(), kExitFailure);
   return Doctor(options, **connected, signals.get()).run();
 }

@@ -10,6 +10,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -23,6 +24,7 @@
 #include "job/environment.h"
 #include "launch/program.h"
 #include "rendezvous/host_key.h"
+#include "transport/net/address.h"
 #include "transport/transports.h"
 
 namespace colla::launch {
@@ -130,13 +132,24 @@ HostFacts HostFacts::ofThis() {
   facts.key = rendezvous::hostKey();
   facts.cpu = job::cpuFeatures();
   facts.cores = job::usableCpus();
+  // Slurm may leave all of a node's processors to every job, and says which number is this one's.
+  const char* const allocated = std::getenv("SLURM_CPUS_ON_NODE");
+  const auto share = static_cast<int>(number(allocated == nullptr ? "" : allocated));
+  if (share > 0) facts.cores = std::min(facts.cores, share);
   facts.memory = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
                  static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   facts.torch = ownTorch();
   facts.pythonTorch = torchVersionOf(pythonHere());
   const char* const connection = std::getenv("SSH_CONNECTION");
   std::string port;
-  if (connection != nullptr) std::istringstream(connection) >> facts.client >> port >> facts.server;
+  const char* const launcher = std::getenv("SLURM_LAUNCH_NODE_IPADDR");  // Of srun.
+  if (connection != nullptr) {
+    std::istringstream(connection) >> facts.client >> port >> facts.server;
+  } else if (launcher != nullptr) {
+    facts.client = launcher;
+    const auto own = transport::net::addressTowards(transport::net::withPort(facts.client, 1));
+    if (own.ok()) facts.server = *own;
+  }
   facts.interfaces = interfacesHere();
   facts.rdma = rdmaDevices();
   const auto preferred = transport::preferredTransports();

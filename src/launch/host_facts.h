@@ -26,8 +26,8 @@ struct HostFacts {
   std::uint64_t memory = 0;  // Bytes, in all.
   std::string torch;         // libtorch's version, for Colla's own models; empty: none.
   std::string pythonTorch;   // The same for the python3 in PATH.
-  std::string client;        // The address that ssh came from, and the one
-  std::string server;        // that it came to; empty without ssh.
+  std::string client;        // The address that ssh or srun came from, and the one
+  std::string server;        // that it came to; empty without them.
   std::vector<Interface> interfaces;
   std::vector<std::string> rdma;  // Devices.
   std::string fastWire;           // The transport that prefers these; empty: none.

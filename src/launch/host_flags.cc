@@ -1,5 +1,8 @@
 #include "launch/host_flags.h"
 
+#include <cstdlib>
+#include <utility>
+
 #include "base/invalid.h"
 #include "launch/layout.h"
 
@@ -40,6 +43,9 @@ HostFlags::HostFlags(CLI::App& app) {
                  "also write what each process says to worker-0.out, worker-0.err, … there")
       ->option_text("DIR")
       ->group(kGroup);
+  app.add_flag("--copy", copy_,
+               "bring Colla and the program to hosts that lack them; not libtorch or a Python")
+      ->group(kGroup);
   app.add_flag("--prefix-timestamps", timestamps_, "say before each line when it came")
       ->group(kGroup);
 }
@@ -53,6 +59,11 @@ Status HostFlags::applyTo(RunOptions& options) const {
   } else if (!hostFile_.empty()) {
     COLLA_TRY_ASSIGN(options.hosts, readHostFile(hostFile_));
   }
+  if (!options.hosts.empty()) {
+    // What is not understood is reached by ssh.
+    auto nodes = allocatedNodes([](const char* name) { return std::getenv(name); });
+    if (nodes.ok()) options.allocation = *std::move(nodes);
+  }
   if (!serverHosts_.empty()) {
     COLLA_TRY_ASSIGN(options.serverHosts, parseHostSlots(serverHosts_, "--server-hosts"));
     if (options.hosts.empty()) return invalid("--server-hosts needs the workers' hosts, with -H");
@@ -64,6 +75,7 @@ Status HostFlags::applyTo(RunOptions& options) const {
   options.interfaces = interfaces_;
   options.outputDir = outputDir_;
   options.prefixTimestamps = timestamps_;
+  options.copy = copy_;
   return {};
 }
 
@@ -81,6 +93,7 @@ std::vector<std::string> HostFlags::words() const {
   add("--network-interfaces", interfaces_);
   add("--output-dir", outputDir_);
   if (timestamps_) words.emplace_back("--prefix-timestamps");
+  if (copy_) words.emplace_back("--copy");
   return words;
 }
 

@@ -33,6 +33,7 @@ class HostFlags {
   std::string interfaces_;
   std::string outputDir_;
   bool timestamps_ = false;
+  bool copy_ = false;
   SshOptions ssh_;
 };
 

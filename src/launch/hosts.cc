@@ -22,6 +22,39 @@ namespace {
 constexpr std::size_t kMostSaid = 16 * 1024;
 constexpr auto kExitFollows = std::chrono::seconds(1);
 
+// The programs that reach other hosts; empty where none needs it.
+struct Remotes {
+  std::string ssh;
+  std::string srun;
+};
+
+Result<Remotes> findRemotes(const std::vector<Hosts::Host>& hosts) {
+  Remotes remotes;
+  const char* const variable = std::getenv("PATH");
+  const std::string path = variable == nullptr ? "/usr/bin:/bin" : variable;
+  for (const Hosts::Host& host : hosts) {
+    if (host.here) continue;
+    std::string& program = host.node ? remotes.srun : remotes.ssh;
+    if (!program.empty()) continue;
+    const auto found = findProgram(host.node ? "srun" : "ssh", path);
+    if (!found.ok()) {
+      return {StatusCode::kNotFound,
+              fmt::format("there is no {} here to reach other hosts with: {}",
+                          host.node ? "srun" : "ssh",
+                          host.node ? "put Slurm's commands into PATH" : "install openssh-client")};
+    }
+    program = *found;
+  }
+  return remotes;
+}
+
+std::vector<std::string> wordsFor(const Hosts::Host& host, const Hosts::Options& options) {
+  if (host.here) return {options.colla, "agent"};
+  const auto agent = agentCommand(options.colla, options.copies);
+  if (host.node) return srunCommand(*host.node, agent);
+  return sshCommand(host.name, options.ssh, agent, options.connectSeconds);
+}
+
 }  // namespace
 
 bool isThisHost(const std::string& name) {
@@ -38,22 +71,23 @@ std::string collaProgram() {
   return found.ok() ? *found : "colla";
 }
 
+Hosts::Host hostOf(const std::string& name, const std::vector<AllocatedNode>& allocation) {
+  const auto node = std::ranges::find(allocation, name, &AllocatedNode::name);
+  return {.name = name,
+          .here = isThisHost(name),
+          .node = node == allocation.end() ? std::optional<AllocatedNode>() : *node};
+}
+
 Result<std::unique_ptr<Hosts>> Hosts::connect(const std::vector<Host>& hosts,
                                               const Options& options, const Inherited& inherited) {
-  std::string ssh;
-  if (std::ranges::any_of(hosts, [](const Host& host) { return !host.here; })) {
-    const char* const path = std::getenv("PATH");
-    const auto found = findProgram("ssh", path == nullptr ? "/usr/bin:/bin" : path);
-    if (!found.ok()) {
-      return {StatusCode::kNotFound,
-              "there is no ssh here to reach other hosts with: install openssh-client"};
-    }
-    ssh = *found;
-  }
+  COLLA_TRY_ASSIGN(const Remotes remotes, findRemotes(hosts));
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     // Of the user's own way here, which is not ours to the hosts.
-    if (!std::string_view(*entry).starts_with("SSH_CONNECTION=")) environment.emplace_back(*entry);
+    const std::string_view variable(*entry);
+    if (variable.starts_with("SSH_CONNECTION=")) continue;
+    if (variable.starts_with("SLURM_LAUNCH_NODE_IPADDR=")) continue;
+    environment.emplace_back(variable);
   }
 
   std::vector<Link> links;
@@ -70,6 +104,7 @@ Result<std::unique_ptr<Hosts>> Hosts::connect(const std::vector<Host>& hosts,
     fcntl(errors[0], F_SETFL, O_NONBLOCK);
     Link& link = links.emplace_back(Link{.name = host.name,
                                          .here = host.here,
+                                         .bySrun = !host.here && host.node.has_value(),
                                          .channel = AgentChannel(UniqueFd(ends[0]), UniqueFd()),
                                          .errors = UniqueFd(errors[0]),
                                          .said = {},
@@ -81,10 +116,9 @@ Result<std::unique_ptr<Hosts>> Hosts::connect(const std::vector<Host>& hosts,
     link.channel.expectMark();
     theirs.emplace_back(ends[1]);
     theirs.emplace_back(errors[1]);
-    commands.push_back({.program = host.here ? options.colla : ssh,
-                        .arguments = host.here ? std::vector<std::string>{options.colla, "agent"}
-                                               : sshCommand(host.name, options.ssh, options.colla,
-                                                            options.connectSeconds),
+    const std::string& remote = host.node ? remotes.srun : remotes.ssh;
+    commands.push_back({.program = host.here ? options.colla : remote,
+                        .arguments = wordsFor(host, options),
                         .environment = environment,
                         .input = ends[1],
                         .output = ends[1],
@@ -304,8 +338,8 @@ void Hosts::hearGuardian() {
     }
     if (event->kind == Event::Kind::kNotStarted) {
       link.channel.close();
-      lose(link, fmt::format("can't start {} for it: {}", link.here ? "its agent" : "ssh",
-                             std::strerror(event->value)));
+      lose(link,
+           fmt::format("can't start {} for it: {}", wordFor(link), std::strerror(event->value)));
     }
   }
 }
@@ -324,6 +358,10 @@ void Hosts::readInput() {
   }
 }
 
+std::string_view Hosts::wordFor(const Link& link) {
+  return link.here ? "its agent" : link.bySrun ? "srun" : "ssh";
+}
+
 std::string Hosts::whyLost(const Link& link) const {
   const int code = link.exitCode.value_or(255);
   std::string said = link.channel.noise() + "\n" + link.said;
@@ -331,9 +369,11 @@ std::string Hosts::whyLost(const Link& link) const {
     const auto end = said.find_last_not_of(" \t\r\n");
     said.erase(end == std::string::npos ? 0 : end + 1);
     const auto line = said.substr(said.rfind('\n') + 1);
-    return fmt::format("{} ended with exit code {}{}", link.here ? "its agent" : "the ssh to it",
-                       code, line.empty() ? "" : " (" + line + ")");
+    return fmt::format("{} ended with exit code {}{}",
+                       link.here ? "its agent" : fmt::format("the {} to it", wordFor(link)), code,
+                       line.empty() ? "" : " (" + line + ")");
   }
+  if (link.bySrun) return explainSrun(link.name, code, said);
   return explainSsh(link.name, ssh_, code, said);
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "launch/agent_channel.h"
+#include "launch/allocation.h"
 #include "launch/guardian.h"
 #include "launch/host_facts.h"
 #include "launch/layout.h"
@@ -34,11 +35,13 @@ class Hosts : public Guards {
   struct Options {
     SshOptions ssh;
     std::string colla = "colla";  // The program on this host, and on others if it is there too.
+    std::string copies;           // The hash of those that were sent to hosts; empty: none were.
     int connectSeconds = 10;
   };
   struct Host {
     std::string name;
-    bool here = false;  // This one: no ssh is needed.
+    bool here = false;                  // This one: no ssh is needed.
+    std::optional<AllocatedNode> node;  // Reached by srun.
   };
 
   // What one host has answered, and why it is lost if it is.
@@ -58,6 +61,8 @@ class Hosts : public Guards {
   std::size_t size() const { return links_.size(); }
   const std::string& name(std::size_t host) const { return links_[host].name; }
   bool isHere(std::size_t host) const { return links_[host].here; }
+  // What is said to it goes over srun, which does not encrypt.
+  bool isOpen(std::size_t host) const { return links_[host].bySrun; }
   const Answers& answers(std::size_t host) const { return links_[host].answers; }
   void forgetMeasured(std::size_t host) { links_[host].answers.measured.reset(); }
   void say(std::size_t host, Say kind, const Fields& fields);
@@ -87,12 +92,13 @@ class Hosts : public Guards {
   struct Link {
     std::string name;
     bool here = false;
+    bool bySrun = false;
     AgentChannel channel;
-    UniqueFd errors;   // What ssh says on standard error,
+    UniqueFd errors;   // What ssh or srun says on standard error,
     std::string said;  // so far.
     TimePoint heard;
     TimePoint endOfFile = TimePoint::max();
-    std::optional<int> exitCode;  // Of ssh.
+    std::optional<int> exitCode;  // Of that.
     Answers answers;
     bool ended = false;  // Nothing of the job is left there.
     std::vector<int> processes;
@@ -106,6 +112,7 @@ class Hosts : public Guards {
   void hearGuardian();
   void readInput();
   void lose(Link& link, const std::string& why);
+  static std::string_view wordFor(const Link& link);
   std::string whyLost(const Link& link) const;
   void endIfDone();
 
@@ -122,5 +129,8 @@ class Hosts : public Guards {
   bool guardianEnds_ = false;
   bool guardianLost_ = false;
 };
+
+// How to reach the host of that name: without anything, by srun, or else by ssh.
+Hosts::Host hostOf(const std::string& name, const std::vector<AllocatedNode>& allocation);
 
 }  // namespace colla::launch

@@ -9,11 +9,14 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 
 #include "base/log.h"
 #include "launch/front.h"
 #include "launch/guardian.h"
 #include "launch/host_facts.h"
+#include "launch/hosts.h"
+#include "launch/layout.h"
 #include "launch/metrics.h"
 #include "launch/plan.h"
 #include "launch/report.h"
@@ -69,6 +72,23 @@ int exitCodeOf(const Status& planning) {
     default:
       return kExitFailure;
   }
+}
+
+Status useAllocation(RunOptions& options) {
+  if (!options.hosts.empty()) return {};
+  COLLA_TRY_ASSIGN(options.allocation,
+                   allocatedNodes([](const char* name) { return std::getenv(name); }));
+  if (options.allocation.empty()) return {};
+  std::vector<HostSlots> hosts;
+  bool here = true;
+  for (const AllocatedNode& node : options.allocation) {
+    hosts.push_back({.name = node.name, .slots = node.slots});
+    here = here && isThisHost(node.name);
+  }
+  if (options.workers == 0) options.workers = slotsOf(hosts);
+  // A node may have one task with many processors, for a program that starts its own workers.
+  if (!here) options.hosts = std::move(hosts);
+  return {};
 }
 
 namespace {

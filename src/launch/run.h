@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "launch/allocation.h"
 #include "launch/host_slots.h"
 #include "launch/ssh.h"
 
@@ -34,11 +35,13 @@ struct RunOptions {
   bool patient = false;
   // So many workers other than worker 0 may fail, and the job goes on: for programs that can do so.
   int spareWorkers = 0;
-  std::vector<HostSlots> hosts;        // That workers fill one by one; empty: this one.
-  std::vector<HostSlots> serverHosts;  // Of servers; empty: the workers' in turn.
+  std::vector<HostSlots> hosts;           // That workers fill one by one; empty: this one.
+  std::vector<HostSlots> serverHosts;     // Of servers; empty: the workers' in turn.
+  std::vector<AllocatedNode> allocation;  // Hosts that srun reaches.
   SshOptions ssh;
   std::string interfaces;  // Names between commas, of which each host takes the first that it has.
   bool ownTorch = false;   // The program has the libtorch of Colla's own commands.
+  bool copy = false;       // Bring Colla and the program to hosts that lack them.
   bool prefixTimestamps = false;   // Say before each line when it came.
   std::string name = "colla run";  // How our own messages begin.
   Config config;
@@ -52,6 +55,10 @@ constexpr int kExitUsage = 2;
 constexpr int kExitTimeout = 124;
 constexpr int kExitNotExecutable = 126;
 constexpr int kExitNotFound = 127;
+
+// In an allocation of Slurm: its nodes become the hosts if there are no others and not all are this
+// one.
+Status useAllocation(RunOptions& options);
 
 // Runs the job and returns the exit code to end with: 0, the code of the first process that failed
 // (128 + n for signal n) and could not be spared, or one of the above, after a line on standard

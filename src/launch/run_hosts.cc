@@ -11,6 +11,7 @@
 #include <set>
 
 #include "base/log.h"
+#include "launch/copies.h"
 #include "launch/front.h"
 #include "launch/hosts.h"
 #include "launch/layout.h"
@@ -19,6 +20,7 @@
 #include "launch/report.h"
 #include "launch/run_parts.h"
 #include "launch/store.h"
+#include "rendezvous/secret_munge.h"
 #include "transport/net/address.h"
 
 namespace colla::launch {
@@ -32,9 +34,13 @@ TorchUse torchUseOf(const RunOptions& options) {
   return program.starts_with("python") ? TorchUse::kPython : TorchUse::kNone;
 }
 
-std::string hostOf(const std::string& address) {
+std::string nameIn(const std::string& address) {
   const auto parsed = net::Address::parse(address);
   return parsed.ok() ? parsed->host() : "";
+}
+
+std::string programOf(const RunOptions& options) {
+  return options.program.empty() ? options.command.front() : options.program;
 }
 
 class Run {
@@ -50,18 +56,22 @@ class Run {
  private:
   Status limitFiles();
   std::optional<int> lookAtHosts();
+  std::optional<int> sendCopies(const std::vector<Hosts::Host>& hosts);
+  int endedBy(int signal) const;
+  std::string pathHere() const;
   std::optional<int> complainOf(const Status& status, const std::vector<Complaint>& complaints);
   Fields needs() const;
   Status findStoreAddresses(std::vector<std::string>& addresses) const;
   Status serve(std::vector<std::string>& stores);
   void plan(const std::vector<std::string>& stores);
-  void startOn(std::size_t host, const Plan& plan);
+  Status startOn(std::size_t host, const Plan& plan);
   void note(std::string_view what);
 
   RunOptions options_;
   std::vector<HostLayout> layout_;
   Surroundings surroundings_;
   Inherited inherited_ = Inherited::current();
+  std::string copies_;  // Their hash, where --copy has sent them.
   std::set<ProcessId> before_;
   UniqueFd signals_;
   std::unique_ptr<Hosts> hosts_;
@@ -120,13 +130,15 @@ std::optional<int> Run::prepare() {
   signals_ = takeSignals();
 
   std::vector<Hosts::Host> hosts;
-  for (const HostLayout& each : layout_) hosts.push_back({each.name, isThisHost(each.name)});
+  for (const HostLayout& each : layout_) hosts.push_back(hostOf(each.name, options_.allocation));
   const auto limit =
       std::chrono::ceil<std::chrono::seconds>(options_.config.seconds("start_timeout"));
+  if (const auto code = sendCopies(hosts)) return code;
   auto connected = Hosts::connect(
       hosts,
       {.ssh = options_.ssh,
        .colla = collaProgram(),
+       .copies = copies_,
        .connectSeconds = static_cast<int>(std::clamp<std::int64_t>(limit.count() - 1, 1, 10))},
       inherited_);
   if (!connected.ok()) return complain(options_, connected.status(), kExitFailure);
@@ -134,13 +146,33 @@ std::optional<int> Run::prepare() {
   return lookAtHosts();
 }
 
+int Run::endedBy(int signal) const {
+  fmt::print(stderr, "{}: ended by {}\n", options_.name, signalName(signal));
+  return 128 + signal;
+}
+
+std::optional<int> Run::sendCopies(const std::vector<Hosts::Host>& hosts) {
+  if (!options_.copy) return std::nullopt;
+  const auto copies = Copies::of(collaProgram(), programOf(options_), options_.command, pathHere());
+  if (!copies.ok()) {
+    return complain(options_, copies.status(), exitCodeOf(copies.status()));
+  }
+  std::vector<Complaint> complaints;
+  const auto signal =
+      copies->send(hosts, options_.ssh, inherited_, signals_.get(),
+                   Deadline::after(options_.config.seconds("start_timeout")), complaints);
+  if (!signal.ok()) return complain(options_, signal.status(), kExitFailure);
+  if (*signal != 0) return endedBy(*signal);
+  copies_ = copies->hash();
+  note("looked for the copies");
+  return complainOf({}, complaints);
+}
+
 std::optional<int> Run::complainOf(const Status& status, const std::vector<Complaint>& complaints) {
   if (status.code() == StatusCode::kCancelled) {
     signalfd_siginfo info{};
     if (read(signals_.get(), &info, sizeof(info)) != sizeof(info)) return kExitFailure;
-    const auto signal = static_cast<int>(info.ssi_signo);
-    fmt::print(stderr, "{}: ended by {}\n", options_.name, signalName(signal));
-    return 128 + signal;
+    return endedBy(static_cast<int>(info.ssi_signo));
   }
   if (!status.ok()) return complain(options_, status, kExitFailure);
   if (complaints.empty()) return std::nullopt;
@@ -148,12 +180,7 @@ std::optional<int> Run::complainOf(const Status& status, const std::vector<Compl
   return kExitFailure;
 }
 
-// What a job needs of each host.
-Fields Run::needs() const {
-  Fields job;
-  std::error_code error;
-  job.add("folder", std::filesystem::current_path(error).string());
-  job.add("program", options_.program.empty() ? options_.command.front() : options_.program);
+std::string Run::pathHere() const {
   std::string path = "/usr/bin:/bin";
   for (const std::string& entry : surroundings_.environment) {
     if (entry.starts_with("PATH=")) path = entry.substr(5);
@@ -161,7 +188,17 @@ Fields Run::needs() const {
   for (const auto& [name, value] : options_.environment) {
     if (name == "PATH") path = value;
   }
-  job.add("path", path);
+  return path;
+}
+
+// What a job needs of each host.
+Fields Run::needs() const {
+  Fields job;
+  std::error_code error;
+  job.add("folder", std::filesystem::current_path(error).string());
+  job.add("program", programOf(options_));
+  job.add("path", pathHere());
+  job.add("copies", copies_);
   job.add("interfaces", options_.interfaces);
   return job;
 }
@@ -229,18 +266,24 @@ void Run::plan(const std::vector<std::string>& stores) {
                                    .store = stores[i],
                                    .interface = checked["interface"]});
     if (layout_[i].workers.empty() || layout_[i].workers.front() != 0) continue;
-    surroundings_.address = hostOf(checked["address"]);
+    surroundings_.address = nameIn(checked["address"]);
     surroundings_.freePort = std::atoi(checked["port"].c_str());
   }
 }
 
-void Run::startOn(std::size_t host, const Plan& plan) {
+Status Run::startOn(std::size_t host, const Plan& plan) {
   Fields job;
   std::error_code error;
   job.add("folder", std::filesystem::current_path(error).string());
   job.add("program", (*hosts_->answers(host).checked)["program"]);
   for (const std::string& word : plan.arguments) job.add("argument", word);
-  job.add("secret", plan.secretHex);
+  job.add("copies", copies_);
+  if (hosts_->isOpen(host)) {
+    COLLA_TRY_ASSIGN(const std::string sealed, rendezvous::mungeSeal(plan.secretHex));
+    job.add("sealed secret", sealed);
+  } else {
+    job.add("secret", plan.secretHex);
+  }
   std::vector<int> processes = layout_[host].workers;
   for (const int server : layout_[host].servers) processes.push_back(options_.workers + server);
   if (processes.front() == 0) job.add("input", "1");
@@ -252,6 +295,7 @@ void Run::startOn(std::size_t host, const Plan& plan) {
     }
   }
   hosts_->start(host, job, std::move(processes));
+  return {};
 }
 
 int Run::start() {
@@ -267,7 +311,12 @@ int Run::start() {
   hosts_->setOutput(&*output);
   hosts_->setInput(input->takeReader());
   log::setSpeaker(fmt::format("{} host {}", options_.name, plan->host));
-  for (std::size_t host = 0; host < hosts_->size(); ++host) startOn(host, *plan);
+  for (std::size_t host = 0; host < hosts_->size(); ++host) {
+    if (const Status open = startOn(host, *plan); !open.ok()) {
+      return complain(options_, open.withContext("the job's secret for " + hosts_->name(host)),
+                      kExitFailure);
+    }
+  }
   note(fmt::format("sent {} processes", plan->processes.size()));
 
   Supervisor supervisor({.workers = options_.workers,

@@ -12,23 +12,6 @@
 namespace colla::launch {
 namespace {
 
-// For a POSIX shell.
-std::string forShell(std::string_view text) {
-  std::string result = "'";
-  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
-}
-
-std::string lastLine(const std::string& text) {
-  std::istringstream lines(text);
-  std::string last;
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (line.find_first_not_of(" \t") != std::string::npos) last = line;
-  }
-  return last;
-}
-
 // "ssh -p 2222 b", for advice.
 std::string byHand(const std::string& host, const SshOptions& options) {
   std::string text = "ssh";
@@ -47,6 +30,32 @@ std::string refusedMethods(const std::string& said) {
 
 }  // namespace
 
+std::string forShell(std::string_view text) {
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
+std::string lastLine(const std::string& text) {
+  std::istringstream lines(text);
+  std::string last;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.find_first_not_of(" \t") != std::string::npos) last = line;
+  }
+  return last;
+}
+
+std::vector<std::string> agentCommand(const std::string& colla, const std::string& copies) {
+  if (copies.empty()) {
+    return {"sh", "-c", "[ -x \"$0\" ] || set -- colla; exec \"${1:-$0}\" agent", colla};
+  }
+  return {"sh", "-c",
+          "d=${XDG_CACHE_HOME:-$HOME/.cache}/colla/copies/$1; [ -x \"$0\" ] && exec \"$0\" agent; "
+          "[ -x \"$d/colla\" ] && exec \"$d/colla\" agent; exec colla agent",
+          colla, copies};
+}
+
 Status checkSsh(const SshOptions& options) {
   if (options.port < 0 || options.port > 65535) {
     return invalid("--ssh-port is {}, but must be from 1 to 65535", options.port);
@@ -58,7 +67,7 @@ Status checkSsh(const SshOptions& options) {
 }
 
 std::vector<std::string> sshCommand(const std::string& host, const SshOptions& options,
-                                    const std::string& colla, int connectSeconds) {
+                                    const std::vector<std::string>& command, int connectSeconds) {
   // The first value of an option counts: what keeps us from waiting for ever comes before the
   // user's.
   std::vector<std::string> words = {"ssh", "-T", "-o", "BatchMode=yes"};
@@ -72,9 +81,9 @@ std::vector<std::string> sshCommand(const std::string& host, const SshOptions& o
     words.insert(words.end(), {"-o", option});
   }
   // The user's login shell may be any: it only has to start sh.
-  const std::string script = "[ -x \"$0\" ] || set -- colla; exec \"${1:-$0}\" agent";
-  words.insert(words.end(),
-               {"--", host, fmt::format("exec sh -c {} {}", forShell(script), forShell(colla))});
+  std::string line = "exec";
+  for (const std::string& word : command) line += " " + forShell(word);
+  words.insert(words.end(), {"--", host, line});
   return words;
 }
 

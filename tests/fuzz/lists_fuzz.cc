@@ -69,6 +69,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const int count : colla::job::slurm::tasksPerNode(lines[0])) {
     if (count < 1) std::abort();
   }
+  for (const auto& name : colla::job::slurm::nodeNames(lines[0])) {
+    if (name.empty()) std::abort();
+  }
   if (colla::job::slurm::firstNode(lines[0]).size() > lines[0].size()) std::abort();
 
   checkSlots(colla::launch::parseHostSlots(text));

@@ -384,6 +384,17 @@ TEST(Slurm, TasksPerNode) {
   }
 }
 
+TEST(Slurm, NodeNames) {
+  using Nodes = std::vector<std::string>;
+  EXPECT_EQ(slurm::nodeNames("a"), Nodes{"a"});
+  EXPECT_EQ(slurm::nodeNames("a1,b2"), (Nodes{"a1", "b2"}));
+  EXPECT_EQ(slurm::nodeNames("n[07-09,12],b"), (Nodes{"n07", "n08", "n09", "n12", "b"}));
+  EXPECT_EQ(slurm::nodeNames("r[1,3]-n[0-1]x"), (Nodes{"r1-n0x", "r1-n1x", "r3-n0x", "r3-n1x"}));
+  for (const char* bad : {"", ",", "n[", "n[]", "n[1-]", "n[2-1]", "n[a]", "n[1-99999999]"}) {
+    EXPECT_TRUE(slurm::nodeNames(bad).empty()) << bad;
+  }
+}
+
 TEST(Slurm, FirstNode) {
   EXPECT_EQ(slurm::firstNode("a"), "a");
   EXPECT_EQ(slurm::firstNode("a1,b2"), "a1");

@@ -54,6 +54,19 @@ ssh-keygen -q -t ed25519 -N "" -f changed
 echo "b $(cut -d' ' -f1,2 changed.pub)" >known_changed
 refuse "a changed host key" 1 'host b: its key is not the one in known_hosts' -- -H b:1 --ssh-arg=-oUserKnownHostsFile="$PWD/known_changed"
 
+# Hosts that do not reach each other: the loopback of each is its own.
+status=0
+timeout 40 "$colla" run -H a:1,b:1 --network-interfaces lo -- touch started >said 2>&1 </dev/null || status=$?
+[[ $status == 1 && ! -e started ]] && grep -q "host b: it can't reach host a at 127.0.0.1:[0-9]* (Connection refused): open the ports" said || {
+  cat said
+  exit 1
+}
+echo "hosts that don't reach each other: fine"
+# Others need no name for this host, which only it calls localhost.
+timeout 40 "$colla" run -H localhost:1,b:1 -- sh -c 'echo $MASTER_ADDR' >said 2>&1 </dev/null || { cat said && exit 1; }
+[[ $(sort said) == $'[worker 0] 10.234.0.1\n[worker 1] 10.234.0.1' ]] || { cat said && exit 1; }
+echo "localhost and a name: fine"
+
 mkdir only-here
 on b mount -t tmpfs -o size=64k tmpfs "$TMPDIR/work/only-here"
 refuse "no such interface" 1 'host a: there is no network interface eth7: there are lo (127.0.0.1), .*eth0 (10.234.0.2)' -- -H a:1 --network-interfaces eth7

@@ -80,6 +80,32 @@ expect "the time of each line" 0 "^20..-..-.. ..:..:..\.... .worker 1. x" -- "$c
 [[ $(cat logs/worker-0.out logs/worker-1.out) == $'0\n1' ]] || fail "files of output"
 nothing || fail "something is left of jobs that ended"
 
+# A host that lacks Colla, the program or the script gets copies of them, once; what is there is used.
+home=$PWD/home
+mkdir "$home" only-here
+sed "s|^\(root:[^:]*:[^:]*:[^:]*:[^:]*:\)[^:]*|\1$home|" /etc/passwd >passwd
+on b mount --bind "$PWD/passwd" /etc/passwd
+expect "nothing to copy" 0 "rank 1 of 2" -- "$colla" run -H a:1,b:1 --copy -- "$member" allreduce 5 1000 20000
+[[ ! -e $home/.cache/colla ]] || fail "copies of what is there"
+cp "$member" only-here/program
+echo 'echo "the script is $0"' >only-here/script
+on b mount -t tmpfs tmpfs "$PWD/only-here"
+on b mount -t tmpfs tmpfs "$(dirname "$colla")"
+expect "a host without Colla" 1 "host b: there is no Colla" -- "$colla" run -H a:1,b:1 -- true
+expect "copies of Colla and of the program" 0 "rank 1 of 2" -- \
+  "$colla" run -H a:1,b:1 --copy -- "$PWD/only-here/program" allreduce 5 1000 20000
+copied() { stat -c '%n %i' "$home/.cache/colla/copies/"*; }
+before=$(copied)
+expect "copies that are there" 0 "rank 1 of 2" -- \
+  "$colla" run -H a:1,b:1 --copy -- "$PWD/only-here/program" allreduce 5 1000 20000
+[[ $(copied) == "$before" && $(wc -l <<<"$before") == 1 ]] || fail "copied twice: $before, then $(copied)"
+expect "a copy of the script" 0 "worker 1. the script is $home/.cache/colla/copies/.*/script" "worker 0. the script is only-here/script" -- \
+  "$colla" run -H a:1,b:1 --copy -- sh only-here/script
+on b mount -t tmpfs -o size=64k tmpfs "$home"
+expect "no room for copies" 1 "host b: the copies can't be written to ~/.cache/colla/copies there (.*No space left" -- \
+  "$colla" run -H a:1,b:1 --copy -- true
+for place in "$home" "$PWD/only-here" "$(dirname "$colla")" /etc/passwd; do on b umount "$place"; done
+
 # Neither the command lines nor the environments of all processes have the secret, whatever it is.
 start "$colla" run -H a:1,b:1 --output-dir "$mark" -- sh -c 'f=/proc/$$/fd/$COLLA_SECRET_FD; od -An -tx1 -w64 $f | tr -d " \n"; echo " ready"; exec sleep 600.1'
 await 20 "a job to look at" ready 2

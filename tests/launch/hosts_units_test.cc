@@ -77,8 +77,8 @@ TEST(SshTest, EveryFailureHasAReasonAndARemedy) {
 
 // Whatever else may come later: nothing may ask, and nothing after the host is ssh's.
 TEST(SshTest, NeverAsksAndEndsWithHostAndProgram) {
-  const auto words =
-      sshCommand("b", {.port = 22, .identity = "key", .arguments = {"-v"}}, "/opt/it's/colla", 7);
+  const auto words = sshCommand("b", {.port = 22, .identity = "key", .arguments = {"-v"}},
+                                agentCommand("/opt/it's/colla"), 7);
   EXPECT_EQ(words[2] + words[3], "-oBatchMode=yes");
   EXPECT_THAT(words, ::testing::Contains("ConnectTimeout=7"));
   ASSERT_GT(words.size(), 3U);
