@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include "launch/program.h"
 
@@ -76,6 +77,10 @@ std::vector<std::string> openMpiCommand(const Stage& stage, const std::string& s
     words.insert(words.end(), {"--mca", name, value});
   };
   if (geteuid() == 0) words.emplace_back("--allow-run-as-root");
+  // It takes every host for a machine of its own, with a core for each rank.
+  if (static_cast<unsigned>(stage.np) > std::thread::hardware_concurrency()) {
+    option("mpi_yield_when_idle", "1");
+  }
   if (stage.net != Net::kShm) {
     option("pml", "ob1");
     option("btl_tcp_if_include", stage.interface());
