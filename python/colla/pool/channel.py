@@ -2,13 +2,12 @@
 
 import array
 import enum
-import os
 import socket
 import struct
 
 from colla.pool.parcel import INLINE, Parcel
 
-_HEAD = struct.Struct("<BIQ")
+_HEAD = struct.Struct("<BQIQ")  # Kind, number of the task, parts and size of the parcel.
 _FILE_SPACE = socket.CMSG_SPACE(4)
 
 
@@ -19,7 +18,6 @@ class Kind(enum.IntEnum):
     TASK = 1
     RESULT = 2
     ERROR = 3  # Of the task, or of the initializer if it comes instead of READY.
-    LOST = 4  # The worker has ended: its last words. From those that watch workers elsewhere.
 
 
 class Channel:
@@ -36,28 +34,29 @@ class Channel:
     def fileno(self) -> int:
         return self.socket.fileno()
 
-    def send(self, kind: Kind, parcel: Parcel) -> None:
+    def send(self, kind: Kind, number: int, parcel: Parcel) -> None:
         """Gives the parcel away. OSError if the other side is gone."""
-        head = _HEAD.pack(kind, parcel.parts, parcel.size)
+        head = _HEAD.pack(kind, number, parcel.parts, parcel.size)
         if parcel.file < 0:
-            self.socket.sendmsg((head, parcel.content))
+            self.socket.send(head + parcel.content)
         else:
             files = array.array("i", [parcel.file])
             self.socket.sendmsg((head,), [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
             parcel.close()
 
-    def receive(self) -> tuple[Kind, Parcel]:
-        """EOFError or ConnectionError if the other side is gone."""
-        size, ancillary, flags, _ = self.socket.recvmsg_into([self._buffer], _FILE_SPACE, socket.MSG_CMSG_CLOEXEC)
+    def receive(self, wait: bool = True) -> tuple[Kind, int, Parcel]:
+        """EOFError or ConnectionError if the other side is gone. BlockingIOError if nothing is there and it shall not wait."""
+        flags = socket.MSG_CMSG_CLOEXEC | (0 if wait else socket.MSG_DONTWAIT)
+        size, ancillary, got, _ = self.socket.recvmsg_into([self._buffer], _FILE_SPACE, flags)
         if size == 0:
             raise EOFError
-        kind, parts, length = _HEAD.unpack_from(self._buffer)
+        kind, number, parts, length = _HEAD.unpack_from(self._buffer)
         if parts == 0:
-            return Kind(kind), Parcel(bytes(memoryview(self._buffer)[_HEAD.size : size]))
-        if flags & socket.MSG_CTRUNC or not ancillary:
+            return kind, number, Parcel(bytes(memoryview(self._buffer)[_HEAD.size : size]))
+        if got & socket.MSG_CTRUNC or not ancillary:
             raise OSError("no descriptor is free for a message of the pool: raise the limit of `ulimit -n`")
         (file,) = array.array("i", ancillary[0][2])
-        return Kind(kind), Parcel(b"", file, parts, length)
+        return kind, number, Parcel(b"", file, parts, length)
 
     def close(self) -> None:
         self.socket.close()

@@ -5,12 +5,15 @@ and packs them into tasks, ahead of the workers but not too far. The *collector*
 results from workers, gives each worker its next task, replaces workers that have ended and fails the task that one
 had. Whoever has a task and sees an idle worker sends it there, so a worker waits for one thread, not for two.
 
-A worker has one task at a time. So it is known which task ended with it, and a short task never waits behind a
-long one while a worker is idle.
+A worker's socket is the queue of its tasks. While tasks are many and small a worker gets some ahead, because it takes
+longer to wait for a message than to do a small task. The crew keeps the worker's end of the socket open, too, and takes
+back there what the worker has not read: for a worker that is idle, so a short task never waits behind a long one, and
+from a worker that has ended, so the one task that ended with it is known.
 """
 
 import collections
 import dataclasses
+import itertools
 import os
 import queue
 import select
@@ -29,6 +32,9 @@ from colla.pool.results import Outcome
 # How far the feeder is ahead, beyond one task.
 _MOST_WAITING = 512
 _MOST_WAITING_BYTES = 8 << 20
+# A worker gets so many tasks, of so many bytes each at most: its socket has room for them all.
+_MOST_AHEAD = 16
+_MOST_AHEAD_BYTES = 4 << 10
 # So many workers in a row that end before they are ready are no accident.
 _MOST_STILLBORN = 3
 # From SIGTERM to SIGKILL.
@@ -54,6 +60,7 @@ class Call:
 
 @dataclasses.dataclass(slots=True)
 class Task:
+    number: int
     call: Call
     index: int
     parcel: Parcel
@@ -64,9 +71,9 @@ class Member:
     """A worker, as the crew sees it."""
 
     worker: LocalWorker
-    tasks_left: float
+    tasks_left: float  # To be sent.
     ready: bool = False
-    task: Task | None = None
+    tasks: dict[int, Task] = dataclasses.field(default_factory=dict)  # Sent, by number.
 
 
 class Crew:
@@ -89,10 +96,10 @@ class Crew:
         self._waiting: collections.deque[Task] = collections.deque()
         self._waiting_bytes = 0
         self._idle: collections.deque[Member] = collections.deque()
-        self._busy = 0
+        self._members: set[Member] = set()
 
-        self._members: set[Member] = set()  # The collector's, like what follows.
-        self._handlers: dict[int, Callable[[], None]] = {}
+        self._numbers = itertools.count()  # The feeder's.
+        self._handlers: dict[int, Callable[[], None]] = {}  # The collector's.
         workers = start_all(plan, [self._new_name() for _ in range(size)])
         self._epoll = select.epoll()
         self._bell = os.eventfd(0, os.EFD_CLOEXEC)
@@ -147,7 +154,7 @@ class Crew:
         try:
             for payload in call.payloads:
                 try:
-                    task = Task(call, count, pack(payload, self._pickling))
+                    task = Task(next(self._numbers), call, count, pack(payload, self._pickling))
                 except Exception as error:
                     self._tell(call.outcome, count, error)
                 else:
@@ -190,20 +197,57 @@ class Crew:
         os.eventfd_write(self._bell, 1)
 
     def _dispatch(self) -> None:
-        """Gives waiting tasks to idle workers. The lock is held."""
-        while self._idle and self._waiting:
-            member = self._idle.popleft()
-            task = self._waiting[0]
-            try:
-                member.worker.channel.send(Kind.TASK, task.parcel)
-            except OSError:
-                continue  # It has ended, as the collector will see: the task waits for the next one.
-            member.task = task
-            self._busy += 1
-            self._waiting.popleft()
-            self._waiting_bytes -= task.parcel.size
-        if len(self._waiting) <= _MOST_WAITING // 2:
+        """Gives tasks to idle workers: those that wait, then those that wait for a busy worker. The lock is held."""
+        while self._idle:
+            task = self._next_waiting() if self._waiting else self._take_back()
+            if task is None:
+                return
+            self._send(self._idle.popleft(), task)
+
+    def _next_waiting(self) -> Task:
+        task = self._waiting.popleft()
+        self._waiting_bytes -= task.parcel.size
+        if len(self._waiting) == _MOST_WAITING // 2 or self._waiting_bytes < _MOST_WAITING_BYTES <= (
+            self._waiting_bytes + task.parcel.size
+        ):
             self._room.notify()
+        return task
+
+    def _take_back(self) -> Task | None:
+        for member in self._members:
+            if len(member.tasks) > 1 and (task := self._unread(member)) is not None:
+                return task
+        return None
+
+    def _unread(self, member: Member) -> Task | None:
+        """The first task that the worker has not read, which is its no longer. The lock is held."""
+        try:
+            _, number, parcel = member.worker.unread.receive(wait=False)
+        except (BlockingIOError, EOFError):
+            return None
+        task = member.tasks.pop(number)
+        task.parcel = parcel
+        member.tasks_left += 1
+        return task
+
+    def _send(self, member: Member, task: Task) -> None:
+        # It has room: an end of it is always open.
+        member.worker.channel.send(Kind.TASK, task.number, task.parcel)
+        member.tasks[task.number] = task
+        member.tasks_left -= 1
+
+    def _send_ahead(self, member: Member) -> None:
+        """Fills the worker's queue when half of it is used up. The lock is held."""
+        if len(member.tasks) > _MOST_AHEAD // 2:
+            return
+        while (
+            self._waiting
+            and len(member.tasks) < _MOST_AHEAD
+            and member.tasks_left > 0
+            and self._waiting[0].parcel.file < 0
+            and self._waiting[0].parcel.size <= _MOST_AHEAD_BYTES
+        ):
+            self._send(member, self._next_waiting())
 
     # The collector.
 
@@ -232,7 +276,7 @@ class Crew:
         if not (self._closing and self._fed):
             return False
         with self._lock:
-            return not (self._waiting or self._busy or self._later)
+            return not (self._waiting or self._later or any(member.tasks for member in self._members))
 
     def _watch(self, file: int, handler: Callable[[], None]) -> None:
         self._handlers[file] = handler
@@ -253,30 +297,39 @@ class Crew:
 
     def _admit(self, worker: LocalWorker) -> None:
         member = Member(worker, self._plan.most_tasks or float("inf"))
-        self._members.add(member)
+        with self._lock:
+            self._members.add(member)
         self._watch(worker.channel.fileno(), lambda: self._receive(member))
         self._watch(worker.fileno(), lambda: self._bury(member))
 
     def _receive(self, member: Member) -> None:
-        try:
-            kind, parcel = member.worker.channel.receive()
-        except (EOFError, ConnectionError):
-            self._ignore(member.worker.channel.fileno())  # It is ending.
-            return
-        if kind == Kind.ERROR and not member.ready:
-            raise parcel.unpack()  # By its initializer: others would fare no better.
-        with self._lock:
-            task, member.task = member.task, None
+        """All that a worker has sent."""
+        while True:
+            try:
+                kind, number, parcel = member.worker.channel.receive(wait=False)
+            except BlockingIOError:
+                return
+            except (EOFError, ConnectionError):
+                self._ignore(member.worker.channel.fileno())  # It is ending.
+                return
+            if not member.ready:
+                if kind == Kind.ERROR:
+                    raise parcel.unpack()  # By its initializer: others would fare no better.
+                member.ready = True
+                self._stillborn = 0
+            with self._lock:
+                task = member.tasks.pop(number) if kind != Kind.READY else None
+                # Before the result is unpacked: the worker waits.
+                if self._waiting:
+                    self._send_ahead(member)
+                if not member.tasks and member.tasks_left > 0:
+                    self._idle.append(member)
+                    self._dispatch()
+                more = bool(member.tasks)
             if task is not None:
-                member.tasks_left -= 1
-                self._busy -= 1
-            member.ready = True
-            if member.tasks_left > 0:
-                self._idle.append(member)
-                self._dispatch()  # Before the result is unpacked: the worker waits.
-        self._stillborn = 0
-        if task is not None:
-            self._hand_over(task, kind, parcel)
+                self._hand_over(task, kind, parcel)
+            if not more:
+                return
 
     def _hand_over(self, task: Task, kind: Kind, parcel: Parcel) -> None:
         try:
@@ -293,20 +346,22 @@ class Crew:
     def _bury(self, member: Member) -> None:
         """What follows from the end of a worker's process."""
         channel = member.worker.channel
-        while channel.fileno() in self._handlers and select.select([channel], [], [], 0)[0]:
-            self._receive(member)  # What it sent before its end.
-        self._ignore(channel.fileno())
-        self._ignore(member.worker.fileno())
-        how = member.worker.join()
-        self._members.discard(member)
         with self._lock:
             if member in self._idle:
                 self._idle.remove(member)
-            task, member.task = member.task, None
-            if task is not None:
-                self._busy -= 1
+            member.tasks_left = 0
+        self._receive(member)  # What it sent before its end.
+        self._ignore(channel.fileno())
+        self._ignore(member.worker.fileno())
+        with self._lock:
+            unread = list(iter(lambda: self._unread(member), None))
+            self._waiting.extendleft(reversed(unread))
+            self._waiting_bytes += sum(task.parcel.size for task in unread)
+            self._members.discard(member)
+            self._dispatch()
+        how = member.worker.join()
         who = f"{member.worker.name} (process {member.worker.pid})"
-        if task is not None:
+        for task in member.tasks.values():  # The one that it has read, and not answered.
             lost = WorkerLost(f"{who} {how} while it ran {task.call.label}")
             task.call.outcome.set(task.index, False, lost)
             self._settle(task.call.outcome)
@@ -328,7 +383,6 @@ class Crew:
             if not select.select([member.worker], [], [], left)[0]:
                 member.worker.kill()
             member.worker.join()
-        self._members.clear()
         self._handlers.clear()
         self._epoll.close()
         with self._lock:
@@ -336,6 +390,7 @@ class Crew:
                 task.parcel.close()
             self._waiting.clear()
             self._idle.clear()
+            self._members.clear()
             self._room.notify()
         self._calls.put(None)
         self._fail_open()

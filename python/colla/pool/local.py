@@ -30,12 +30,15 @@ class LocalWorker:
         ours, theirs = Channel.pair()
         ended, self._lifeline = multiprocessing.Pipe(duplex=False)
         self.channel = Channel(ours)
+        # The worker's end, too: what the worker has not read can be taken back there.
+        self.unread = Channel(theirs)
+        given = theirs.dup()
         self.name = name
         _here[id(self)] = self
         try:
             self._process = plan.context.Process(
                 target=worker.main,
-                args=(theirs, ended, plan.initializer, plan.initargs, plan.most_tasks),
+                args=(given, ended, plan.initializer, plan.initargs, plan.most_tasks),
                 name=name,
                 daemon=True,
             )
@@ -44,14 +47,17 @@ class LocalWorker:
             self._close()
             raise
         finally:
-            theirs.close()
+            given.close()
             ended.close()
         self._descriptor = -1
 
     def fileno(self) -> int:
         """Is readable when the process has ended, even if processes of its own have not."""
         if self._descriptor < 0:
-            self._descriptor = os.pidfd_open(self._process.pid)
+            try:
+                self._descriptor = os.pidfd_open(self._process.pid)
+            except ProcessLookupError:  # multiprocessing has reaped it, as it does whenever it starts another.
+                self._descriptor = os.dup(self._process.sentinel)
         return self._descriptor
 
     @property
@@ -86,6 +92,7 @@ class LocalWorker:
     def _close(self) -> None:
         _here.pop(id(self), None)
         self.channel.close()
+        self.unread.close()
         self._lifeline.close()
 
 

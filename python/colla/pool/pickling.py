@@ -22,6 +22,9 @@ _MAIN = ("__main__", "__mp_main__")
 # A smaller buffer is part of the pickle.
 _BESIDE = 16 << 10
 _PROTOCOL = 5
+# What every process knows, and no buffer is in: for these a pickler of our own costs more than the pickle.
+_PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
+_LONGEST_PLAIN = 16
 _Beside = Callable[[pickle.PickleBuffer], bool]
 
 
@@ -63,6 +66,9 @@ class Pickling:
     def dumps(self, value: Any, buffers: list[memoryview]) -> bytes:
         """A pickle; appends the large buffers that it leaves out to `buffers`."""
 
+        if _is_plain(value):
+            return pickle.dumps(value, _PROTOCOL)
+
         def beside(buffer: pickle.PickleBuffer) -> bool:
             view = buffer.raw()
             if view.nbytes < _BESIDE:
@@ -83,6 +89,20 @@ class Pickling:
         content = io.BytesIO()
         _by_value()(content, self, beside).dump(value)
         return content.getvalue()
+
+
+def _is_plain(value: Any) -> bool:
+    kind = type(value)
+    if kind in _PLAIN:
+        return True
+    if kind is tuple or kind is list:
+        if len(value) > _LONGEST_PLAIN:
+            return False
+        for item in value:
+            if not _is_plain(item):
+                return False
+        return True
+    return kind is dict and not value
 
 
 def _is_main(obj: Any) -> bool:

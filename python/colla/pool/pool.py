@@ -76,7 +76,7 @@ class Pool:
         """Like ``apply()``, but returns at once. A callback runs in a thread of the pool and should be quick."""
         self._check_running()
         result = AsyncResult(self, callback, error_callback)
-        self._submit(result, func, CALL, [(tuple(args), kwds)])
+        self._crew.submit(Call(_label(func), ((CALL, func, tuple(args), kwds),), result))
         return result
 
     def map(self, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int | None = None) -> list[Any]:
@@ -197,9 +197,11 @@ class Pool:
         how: int,
         arguments: Iterable[tuple[Sequence[Any], dict[str, Any] | None]],
     ) -> None:
-        label = getattr(func, "__qualname__", None) or repr(func)
-        payloads = _Payloads(func, how, arguments, self._pickling)
-        self._crew.submit(Call(label, payloads, result))
+        self._crew.submit(Call(_label(func), _Payloads(func, how, arguments, self._pickling), result))
+
+
+def _label(func: Callable[..., Any]) -> str:
+    return getattr(func, "__qualname__", None) or repr(func)
 
 
 class _Payloads:

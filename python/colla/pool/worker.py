@@ -68,11 +68,11 @@ def _work(
         try:
             initializer(*initargs)
         except Exception as error:
-            channel.send(Kind.ERROR, _pack_error(error, pickling))
+            channel.send(Kind.ERROR, 0, _pack_error(error, pickling))
             return
-    channel.send(Kind.READY, Parcel(b""))
+    channel.send(Kind.READY, 0, Parcel(b""))
     for _ in itertools.count() if most_tasks is None else range(most_tasks):
-        _, parcel = channel.receive()
+        _, number, parcel = channel.receive()
         try:
             value = _do(functions, *parcel.unpack())
         except Exception as error:
@@ -80,7 +80,7 @@ def _work(
         else:
             kind, answer = _pack_result(value, pickling)
             value = None  # Not kept while this waits.
-        channel.send(kind, answer)
+        channel.send(kind, number, answer)
 
 
 def _do(functions: "_Functions", how: int, function: Any, args: Sequence[Any], kwargs: dict[str, Any] | None) -> Any:
