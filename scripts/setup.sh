@@ -87,9 +87,13 @@ setUp() {
 
 unlock() { exec 9>&-; }
 
-# Names of the packages for build|test|all, one per line.
+# Names of the packages for build|test|all, one per line. PYTHON in a name is the system's Python, such as python3.11.
 packagesFor() {
-  awk -v want="$1" '$1 == "build" || ($1 == "test" && want != "build") || $1 == want { print $2 }' \
+  local system
+  system=$(readlink -f /usr/bin/python3) || true
+  system=${system##*/}
+  awk -v want="$1" -v python="${system:-python3}" \
+    '$1 == "build" || ($1 == "test" && want != "build") || $1 == want { sub(/PYTHON/, python, $2); print $2 }' \
     "$root/scripts/packages.txt"
 }
 
