@@ -18,6 +18,8 @@ class Kind(enum.IntEnum):
     TASK = 1
     RESULT = 2
     ERROR = 3  # Of the task, or of the initializer if it comes instead of READY.
+    PLAN = 4  # To an agent on another host, before anything else.
+    LOST = 5  # From an agent: the worker has ended, with how, and a new one takes its place.
 
 
 class Channel:

@@ -20,20 +20,20 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from colla.pool.channel import Kind
-from colla.pool.local import LocalWorker, Plan, start_all
+from colla.pool.local import LocalWorker
 from colla.pool.parcel import Parcel, pack
 from colla.pool.pickling import Pickling
+from colla.pool.remote import RemoteWorker
 from colla.pool.results import Outcome
 
 # How far the feeder is ahead, beyond one task.
 _MOST_WAITING = 512
 _MOST_WAITING_BYTES = 8 << 20
-# A worker gets so many tasks, of so many bytes each at most: its socket has room for them all.
-_MOST_AHEAD = 16
+# Of one task that is sent ahead: a worker's socket has room for all of them.
 _MOST_AHEAD_BYTES = 4 << 10
 # So many workers in a row that end before they are ready are no accident.
 _MOST_STILLBORN = 3
@@ -70,7 +70,7 @@ class Task:
 class Member:
     """A worker, as the crew sees it."""
 
-    worker: LocalWorker
+    worker: LocalWorker | RemoteWorker
     tasks_left: float  # To be sent.
     ready: bool = False
     tasks: dict[int, Task] = dataclasses.field(default_factory=dict)  # Sent, by number.
@@ -79,8 +79,12 @@ class Member:
 class Crew:
     """Thread safety: callable from any thread, and from a finalizer."""
 
-    def __init__(self, size: int, plan: Plan, pickling: Pickling) -> None:
-        self._plan = plan
+    def __init__(
+        self, size: int, start: Callable[[list[str]], Sequence[LocalWorker | RemoteWorker]], most_tasks: int | None,
+        pickling: Pickling,
+    ) -> None:
+        self._start = start  # Workers of given names.
+        self._most_tasks = most_tasks or float("inf")
         self._pickling = pickling
         self._size = size
         self._names = 0
@@ -100,7 +104,7 @@ class Crew:
 
         self._numbers = itertools.count()  # The feeder's.
         self._handlers: dict[int, Callable[[], None]] = {}  # The collector's.
-        workers = start_all(plan, [self._new_name() for _ in range(size)])
+        workers = start([self._new_name() for _ in range(size)])
         self._epoll = select.epoll()
         self._bell = os.eventfd(0, os.EFD_CLOEXEC)
         self._watch(self._bell, self._answer_bell)
@@ -238,11 +242,12 @@ class Crew:
 
     def _send_ahead(self, member: Member) -> None:
         """Fills the worker's queue when half of it is used up. The lock is held."""
-        if len(member.tasks) > _MOST_AHEAD // 2:
+        most = member.worker.most_ahead
+        if len(member.tasks) > most // 2:
             return
         while (
             self._waiting
-            and len(member.tasks) < _MOST_AHEAD
+            and len(member.tasks) < most
             and member.tasks_left > 0
             and self._waiting[0].parcel.file < 0
             and self._waiting[0].parcel.size <= _MOST_AHEAD_BYTES
@@ -295,8 +300,8 @@ class Crew:
         self._names += 1
         return f"PoolWorker-{self._names}"
 
-    def _admit(self, worker: LocalWorker) -> None:
-        member = Member(worker, self._plan.most_tasks or float("inf"))
+    def _admit(self, worker: LocalWorker | RemoteWorker) -> None:
+        member = Member(worker, self._most_tasks)
         with self._lock:
             self._members.add(member)
         self._watch(worker.channel.fileno(), lambda: self._receive(member))
@@ -312,10 +317,14 @@ class Crew:
             except (EOFError, ConnectionError):
                 self._ignore(member.worker.channel.fileno())  # It is ending.
                 return
+            if kind == Kind.LOST:
+                self._lose(member, parcel.unpack())
+                continue
             if not member.ready:
                 if kind == Kind.ERROR:
                     raise parcel.unpack()  # By its initializer: others would fare no better.
                 member.ready = True
+                member.tasks_left = self._most_tasks
                 self._stillborn = 0
             with self._lock:
                 task = member.tasks.pop(number) if kind != Kind.READY else None
@@ -359,18 +368,29 @@ class Crew:
             self._waiting_bytes += sum(task.parcel.size for task in unread)
             self._members.discard(member)
             self._dispatch()
-        how = member.worker.join()
-        who = f"{member.worker.name} (process {member.worker.pid})"
-        for task in member.tasks.values():  # The one that it has read, and not answered.
-            lost = WorkerLost(f"{who} {how} while it ran {task.call.label}")
-            task.call.outcome.set(task.index, False, lost)
+        self._lose(member, member.worker.join())
+        if member.worker.is_replaced:
+            if not self._drained():
+                self._admit(*self._start([self._new_name()]))
+        elif not self._members and not self._drained():
+            raise WorkerLost("all hosts of the pool are lost: standard error may say why")
+
+    def _lose(self, member: Member, how: str) -> None:
+        """Fails the task that a worker has not answered, if any."""
+        with self._lock:
+            if member in self._idle:
+                self._idle.remove(member)
+            lost = list(member.tasks.values())
+            member.tasks.clear()
+        for task in lost:
+            error = WorkerLost(f"{member.worker} {how} while it ran {task.call.label}")
+            task.call.outcome.set(task.index, False, error)
             self._settle(task.call.outcome)
-        if not member.ready:
+        if not member.ready and member.worker.is_replaced:
             self._stillborn += 1
             if self._stillborn >= _MOST_STILLBORN:
-                raise WorkerLost(f"{who} {how} before it was ready, like {_MOST_STILLBORN - 1} workers before it")
-        if not self._drained():
-            self._admit(*start_all(self._plan, [self._new_name()]))
+                raise WorkerLost(f"{member.worker} {how} before it was ready, like {_MOST_STILLBORN - 1} before it")
+        member.ready = False
 
     def _end(self) -> None:
         """Ends whatever is left, in any state."""

@@ -26,6 +26,9 @@ class Plan:
 class LocalWorker:
     """A process that this one started, which ends with it. Thread safety: none."""
 
+    most_ahead = 16
+    is_replaced = True
+
     def __init__(self, plan: Plan, name: str) -> None:
         ours, theirs = Channel.pair()
         ended, self._lifeline = multiprocessing.Pipe(duplex=False)
@@ -34,7 +37,7 @@ class LocalWorker:
         self.unread = Channel(theirs)
         given = theirs.dup()
         self.name = name
-        _here[id(self)] = self
+        remember(self)
         try:
             self._process = plan.context.Process(
                 target=worker.main,
@@ -44,7 +47,7 @@ class LocalWorker:
             )
             self._process.start()
         except BaseException:
-            self._close()
+            self.close()
             raise
         finally:
             given.close()
@@ -81,7 +84,7 @@ class LocalWorker:
         """Waits for the end of the process, and says how it ended."""
         self._process.join()
         code = self._process.exitcode
-        self._close()
+        self.close()
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -89,8 +92,11 @@ class LocalWorker:
             return f"was killed by {_signal_name(-code)}"
         return f"ended with exit code {code}"
 
-    def _close(self) -> None:
-        _here.pop(id(self), None)
+    def __str__(self) -> str:
+        return f"{self.name} (process {self.pid})"
+
+    def close(self) -> None:
+        forget(self)
         self.channel.close()
         self.unread.close()
         self._lifeline.close()
@@ -122,13 +128,22 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-# Those of this process. A process that it forks, a worker or any other, must not keep their connections open.
-_here: dict[int, LocalWorker] = {}
+# Workers of this process. A process that it forks, a worker or any other, must not keep their connections open.
+_here: dict[int, Any] = {}
 
 
-def _forget_workers() -> None:
+def remember(one: Any) -> None:
+    """Has `one` closed in processes that this one forks."""
+    _here[id(one)] = one
+
+
+def forget(one: Any) -> None:
+    _here.pop(id(one), None)
+
+
+def _close_all() -> None:
     for one in list(_here.values()):
-        one._close()
+        one.close()
 
 
-os.register_at_fork(after_in_child=_forget_workers)
+os.register_at_fork(after_in_child=_close_all)

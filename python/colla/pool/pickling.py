@@ -63,15 +63,15 @@ class Pickling:
             here = getattr(here, part, None)
         return here is obj
 
-    def dumps(self, value: Any, buffers: list[memoryview]) -> bytes:
-        """A pickle; appends the large buffers that it leaves out to `buffers`."""
+    def dumps(self, value: Any, buffers: list[memoryview] | None) -> bytes:
+        """A pickle; appends the large buffers that it leaves out to `buffers`, if that is a list."""
 
         if _is_plain(value):
             return pickle.dumps(value, _PROTOCOL)
 
         def beside(buffer: pickle.PickleBuffer) -> bool:
             view = buffer.raw()
-            if view.nbytes < _BESIDE:
+            if buffers is None or view.nbytes < _BESIDE:
                 return True
             buffers.append(view)
             return False
@@ -85,7 +85,8 @@ class Pickling:
                 if isinstance(error, _Unknown):
                     raise pickle.PicklingError(str(error)) from None
                 raise
-        buffers.clear()
+        if buffers is not None:
+            buffers.clear()
         content = io.BytesIO()
         _by_value()(content, self, beside).dump(value)
         return content.getvalue()

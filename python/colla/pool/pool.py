@@ -1,8 +1,10 @@
 """``colla.Pool``."""
 
+import functools
 import itertools
 import multiprocessing
 import os
+import sys
 import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,9 +12,10 @@ from multiprocessing import util
 from typing import Any
 
 from colla.pool.crew import Call, Crew
-from colla.pool.local import Plan
+from colla.pool.local import LocalWorker, Plan, start_all
 from colla.pool.parcel import INLINE
 from colla.pool.pickling import Pickling
+from colla.pool.remote import RemoteWorker, parse_hosts, start_hosts
 from colla.pool.results import AsyncResult, IMapIterator, MapResult
 from colla.pool.worker import CALL, MAP, STARMAP
 
@@ -34,6 +37,8 @@ class Pool:
         maxtasksperchild: After so many tasks a process is replaced by a new one.
         context: How processes are started, as ``multiprocessing.get_context()`` says; by default as
             multiprocessing would.
+        hosts: Where the processes are, by ssh: ``"a:4,b:4"`` or ``["a:4", "b:4"]``. Without it, on this host.
+        python: The interpreter on these hosts; by default the path of this one.
     """
 
     _running = False
@@ -45,7 +50,15 @@ class Pool:
         initargs: Iterable[Any] = (),
         maxtasksperchild: int | None = None,
         context: Any = None,
+        *,
+        hosts: str | Iterable[str] | None = None,
+        python: str = sys.executable,
     ) -> None:
+        places = parse_hosts(hosts) if hosts is not None else []
+        if places:
+            if processes is not None or context is not None:
+                raise ValueError("hosts says how many processes there are, and how they start")
+            processes = sum(count for _, count in places)
         if processes is None:
             processes = len(os.sched_getaffinity(0))
         if processes < 1:
@@ -55,8 +68,13 @@ class Pool:
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be a callable")
         plan = Plan(context or multiprocessing.get_context(), initializer, tuple(initargs), maxtasksperchild)
-        self._pickling = Pickling.of_main()
-        self._crew = Crew(processes, plan, self._pickling)
+        self._pickling = Pickling.without_main() if places else Pickling.of_main()
+        start: Callable[[list[str]], Sequence[LocalWorker | RemoteWorker]]
+        if places:
+            start = functools.partial(start_hosts, plan, places, python)
+        else:
+            start = functools.partial(start_all, plan)
+        self._crew = Crew(processes, start, maxtasksperchild, self._pickling)
         self._running = True
         # Also at exit, before multiprocessing ends the processes of its own.
         self._terminate = util.Finalize(self, self._crew.terminate, exitpriority=15)
