@@ -31,3 +31,8 @@ def test_resnet(python, cifar10):
     launch = [COLLA, "horovodrun", "-np", "2", "--gloo", python, RESNET / "horovod.py", *flags]
     assert "2 workers, loss " in run(launch, cifar10)
     assert (cifar10 / "checkpoint-1.keras").exists()
+
+
+def test_resnet_on_devices_of_one_process(python, cifar10):
+    flags = ["--epochs", "1", "--batch_size", "4", "--n_gpus", "2", "--data", cifar10]
+    assert "2 replicas, loss " in run([python, RESNET / "mirrored.py", *flags], cifar10)
