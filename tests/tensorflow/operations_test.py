@@ -43,3 +43,9 @@ def test_training(run_ranks, tmp_path):
 def test_keras(run_ranks, tmp_path, which):
     arguments = [tmp_path, "keras"] if "name" in which else [tmp_path]
     succeeded(run_ranks("keras_fit.py", arguments=arguments, TF_USE_LEGACY_KERAS=str(int(which == "tf-keras"))))
+
+
+@pytest.mark.parametrize("legacy", ["0", "1"])
+def test_strategies(run_ranks, legacy):
+    only = ["check_fit"] if legacy == "1" else []
+    succeeded(run_ranks("strategies.py", arguments=only, TF_USE_LEGACY_KERAS=legacy))

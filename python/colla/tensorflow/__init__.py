@@ -44,6 +44,7 @@ from colla._world import (
 )
 from colla.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 from colla.tensorflow import elastic
+from colla.tensorflow._local_sgd import LocalSgdOptions
 from colla.tensorflow._world import init
 from colla.tensorflow.checkpoint import CheckpointInfo, load_checkpoint, save_checkpoint
 from colla.tensorflow.compression import Compression

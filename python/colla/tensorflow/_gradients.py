@@ -32,12 +32,11 @@ def check_groups(groups: Groups, num_groups: int) -> Groups:
     raise ValueError(f"groups takes a number above 0 or lists of variables, not {groups!r}")
 
 
-def check_strategy(strategy: str | None) -> None:
-    """Refuses what there is not; without a strategy it is that of ``colla run --strategy``."""
+def check_strategy(strategy: str | None) -> str:
+    """The name of the strategy: without one, that of ``colla run --strategy``."""
     name = strategy or os.environ.get("COLLA_STRATEGY") or "allreduce"
     _strategies.find(name)
-    if name != "allreduce":
-        raise NotImplementedError(f"strategy {name} is not for TensorFlow yet: use allreduce, or colla.torch")
+    return name
 
 
 def variables_of(local_layers: Any) -> list[Any]:

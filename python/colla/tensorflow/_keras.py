@@ -9,8 +9,11 @@ from colla._core import Op
 from colla._process_sets import ProcessSet, global_process_set
 from colla._reductions import Average, Sum
 from colla.tensorflow import functions, mpi_ops
-from colla.tensorflow._gradients import Groups, Reducer, check_groups, check_strategy, variables_of
+from colla.tensorflow._gradients import Groups, Reducer, check_groups, variables_of
 from colla.tensorflow._keras_optimizer import wrap
+from colla.tensorflow._keras_strategies import wrap_for
+from colla.tensorflow._local_sgd import LocalSgdOptions
+from colla.tensorflow._strategy import Exchange
 from colla.tensorflow.compression import Compression, Compressor
 
 
@@ -30,12 +33,13 @@ def DistributedOptimizer(
     process_set: ProcessSet = global_process_set,
     scale_local_gradients: bool = True,
     strategy: str | None = None,
+    local_sgd_options: LocalSgdOptions | None = None,
 ) -> Any:
     """An optimizer like `optimizer`, of a class derived from its own, that reduces gradients over ranks.
 
     ``colla.tensorflow.DistributedOptimizer`` says what the arguments mean. `op` takes Average and Sum.
     """
-    check_strategy(strategy)
+    exchange = Exchange(strategy, local_sgd_options, op, process_set, backward_passes_per_step)
     if op not in (Average, Sum):
         raise ValueError(f"op takes Average or Sum for an optimizer of Keras, not {op}")
     if backward_passes_per_step <= 0:
@@ -50,6 +54,8 @@ def DistributedOptimizer(
         process_set,
         scale_local_gradients,
     )
+    if exchange.local:
+        return wrap_for(exchange, optimizer)
     return wrap(optimizer, reducer, backward_passes_per_step, average_aggregated_gradients)
 
 

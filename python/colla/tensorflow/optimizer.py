@@ -9,9 +9,12 @@ from colla._core import Op
 from colla._process_sets import ProcessSet, global_process_set
 from colla._reductions import Adasum, Average
 from colla.tensorflow import mpi_ops
-from colla.tensorflow._gradients import Groups, Reducer, check_groups, check_strategy
+from colla.tensorflow._gradients import Groups, Reducer, check_groups
+from colla.tensorflow._local_sgd import LocalRounds, LocalSgdOptions
+from colla.tensorflow._strategy import Exchange
 from colla.tensorflow.compression import Compression, Compressor
 from colla.tensorflow.gradient_aggregation import LocalGradientAggregationHelper
+from colla.tensorflow.util import in_order
 
 _Pairs = Sequence[tuple[Any, Any]]
 
@@ -61,6 +64,20 @@ class _GraphOptimizer(tf.compat.v1.train.Optimizer):
         )
 
 
+class _LocalOptimizer(tf.compat.v1.train.Optimizer):
+    """Makes this rank's own steps; every so often all ranks average their variables."""
+
+    _rounds: LocalRounds
+
+    def apply_gradients(self, grads_and_vars: _Pairs, global_step: Any = None, name: str | None = None) -> Any:
+        """Changes this rank's variables, and averages them when it is time."""
+        pairs = [pair for pair in grads_and_vars if pair[0] is not None]
+        return self._rounds.step(
+            [variable for _, variable in pairs],
+            lambda: super(_LocalOptimizer, self).apply_gradients(pairs, global_step=global_step, name=name),
+        )
+
+
 class _DeltaOptimizer(tf.compat.v1.train.Optimizer):
     """Lets the optimizer of TensorFlow 1 make its own steps, and combines them with Adasum."""
 
@@ -80,13 +97,13 @@ class _DeltaOptimizer(tf.compat.v1.train.Optimizer):
                 self._start(variables)
             starts = self._starts
             first = [self._begin(variables)]
-        with tf.control_dependencies(_in_order(first)):
+        with tf.control_dependencies(in_order(first)):
             done = super().apply_gradients(pairs, global_step=global_step, name=name)
-        with tf.control_dependencies(_in_order([done])):
+        with tf.control_dependencies(in_order([done])):
             if self._passes == 1:
                 return tf.group(*_operations(self._combine(variables, starts)))
             count = self._counter.assign_add(1)
-            with tf.control_dependencies(_in_order([count])):
+            with tf.control_dependencies(in_order([count])):
                 last = tf.equal(self._counter.read_value() % self._passes, 0)
                 return tf.cond(
                     last, lambda: tf.group(*_operations(self._combine(variables, starts))), lambda: tf.group(tf.no_op())
@@ -119,10 +136,6 @@ class _DeltaOptimizer(tf.compat.v1.train.Optimizer):
         return [variable.assign(start + step) for variable, start, step in zip(variables, starts, combined)]
 
 
-def _in_order(values: list[Any]) -> list[Any]:
-    return [] if tf.executing_eagerly() else [value for value in values if value is not None]
-
-
 def _operations(values: list[Any]) -> list[Any]:
     """What ``tf.group()`` takes in a graph; eagerly all has been done."""
     return [] if tf.executing_eagerly() else values
@@ -145,6 +158,7 @@ def DistributedOptimizer(
     process_set: ProcessSet = global_process_set,
     scale_local_gradients: bool = True,
     strategy: str | None = None,
+    local_sgd_options: LocalSgdOptions | None = None,
 ) -> Any:
     """An optimizer like `optimizer`, of a class derived from its own, that reduces gradients over ranks.
 
@@ -166,9 +180,11 @@ def DistributedOptimizer(
         groups: Gradients that travel together: how many such groups, or lists of variables.
         process_set: The ranks that take part. On others the optimizer is as it was.
         scale_local_gradients: Gradients of local variables are divided by the number of ranks.
-        strategy: ``allreduce``, for now; the others are refused. None: what ``colla run --strategy`` says.
+        strategy: Beyond Horovod: ``allreduce``; or ``local-sgd``, where ranks train by themselves and average variables now
+            and then. The others are refused. None: what ``colla run --strategy`` says.
+        local_sgd_options: How often local-sgd averages, and its outer optimizer.
     """
-    check_strategy(strategy)
+    exchange = Exchange(strategy, local_sgd_options, op, process_set, backward_passes_per_step)
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor is for op=Average alone")
     if op == Adasum and average_aggregated_gradients:
@@ -194,7 +210,10 @@ def DistributedOptimizer(
             process_set=process_set,
             scale_local_gradients=scale_local_gradients,
             strategy=strategy,
+            local_sgd_options=local_sgd_options,
         )
+    if exchange.local:
+        return exchange.start_local(derive(optimizer, _LocalOptimizer))
     if op == Adasum:
         if process_set is not global_process_set:
             raise NotImplementedError("op=Adasum is for the set of all ranks alone")

@@ -16,6 +16,7 @@ from colla.tensorflow import (
     Adasum,
     Average,
     Compression,
+    LocalSgdOptions,
     ProcessSet,
     Sum,
     add_process_set,
