@@ -31,6 +31,7 @@ ALIASES: Mapping[str, str] = {
     "horovod.tensorflow": "colla.tensorflow",
     "horovod.keras": "colla.keras",
     "horovod.torch": "colla.torch",
+    "parallax": "colla.parallax",
 }
 
 # Which systems' modules are replaced: their names, with commas. sitecustomize reads it.
