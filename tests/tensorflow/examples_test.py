@@ -1,6 +1,8 @@
 """The programs in examples/tensorflow, as their first lines say they are started, on little data."""
 
+import json
 import os
+import random
 import subprocess
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 from conftest import COLLA, ROOT
 
 RESNET = ROOT / "examples" / "tensorflow" / "resnet"
+DEEPFAM = ROOT / "examples" / "tensorflow" / "deepfam"
 
 
 @pytest.fixture
@@ -36,3 +39,37 @@ def test_resnet(python, cifar10):
 def test_resnet_on_devices_of_one_process(python, cifar10):
     flags = ["--epochs", "1", "--batch_size", "4", "--n_gpus", "2", "--data", cifar10]
     assert "2 replicas, loss " in run([python, RESNET / "mirrored.py", *flags], cifar10)
+
+
+# Prints the values of checkpoints in hexadecimal digits, by name.
+READ = """
+import json, sys, tensorflow as tf
+checkpoints = {}
+for path in sys.argv[1:]:
+    reader = tf.train.load_checkpoint(path)
+    names = reader.get_variable_to_shape_map()
+    checkpoints[path] = {name: reader.get_tensor(name).tobytes().hex() for name in names}
+print(json.dumps(checkpoints))
+"""
+
+
+def test_deepfam_in_two_systems(python, tmp_path):
+    """200 steps: Horovod's collectives and Parallax give the same checkpoints in every bit."""
+    letters = random.Random(1)
+    lines = ["".join(letters.choices("ACDEFGHIKLMNPQRSTVWYX", k=letters.randint(30, 60))) for _ in range(70)]
+    (tmp_path / "data.tsv").write_text("".join(f"{i % 4}\t{line}\n" for i, line in enumerate(lines)))
+    (tmp_path / "resource_info").write_text("localhost: 0,1\n")
+    sizes = ["--batch", "8", "--length", "50", "--windows", "4,6", "--filters", "4", "--hidden", "8"]
+    flags = ["--data", "data.tsv", *sizes]
+    run([COLLA, "horovodrun", "-np", "2", "-H", "localhost:2", python, DEEPFAM / "run_horovod.py", *flags], tmp_path)
+    run([python, DEEPFAM / "run_parallax.py", "--resource_info", "resource_info", *flags], tmp_path)
+    paths = [f"{system}_ckpt/model.ckpt-{step}" for system in ("horovod", "parallax") for step in (0, 100, 200)]
+    found = json.loads(run([python, "-c", READ, *paths], tmp_path).splitlines()[-1])
+    for step in (0, 100, 200):
+        ours, theirs = (found[f"{system}_ckpt/model.ckpt-{step}"] for system in ("parallax", "horovod"))
+        assert ours.keys() == theirs.keys()
+        different = [name for name in ours if ours[name] != theirs[name]]
+        assert not different, (step, different)
+    assert found["horovod_ckpt/model.ckpt-100"] != found["horovod_ckpt/model.ckpt-200"]
+    logs = {(tmp_path / f"{system}_ckpt" / "log.txt").read_text() for system in ("horovod", "parallax")}
+    assert len(logs) == 1 and logs.pop().count("accuracy") == 200
