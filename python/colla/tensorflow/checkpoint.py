@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.eager import context as eager_context
+from tensorflow.python.ops.variables import PartitionedVariable
 
 from colla import _core, _objects, _world
 from colla.tensorflow.functions import broadcast_variables
@@ -44,7 +46,7 @@ def save_checkpoint(
         model: A model of Keras or a list of variables; of a session, by default all of its global variables.
         optimizer: One of Keras, whose state is saved beside the model.
         step: How many steps were made; names the checkpoint.
-        session: Of a graph of TensorFlow 1.
+        session: Of a graph of TensorFlow 1. Hooks of a MonitoredSession are not run: this is not a step.
         epoch: The number of the epoch,
         samples: and how many of its samples were consumed.
         extra: More to find again: names and texts.
@@ -53,6 +55,7 @@ def save_checkpoint(
     path = os.fspath(directory)
     if _world.is_initialized() and _world.rank() != 0:
         return os.path.join(path, f"step-{step:08d}")
+    session = _raw(session)
     manifest = _core.Manifest()
     manifest.step, manifest.epoch, manifest.samples = step, epoch, samples
     manifest.workers = manifest.slices = _world.size() if _world.is_initialized() else 1
@@ -78,6 +81,7 @@ def load_checkpoint(
     Every rank calls it; rank 0 reads, and the others get it from there. An optimizer of Keras must have been built.
     FileNotFoundError when there is none; ValueError when it is damaged, or is of different variables.
     """
+    session = _raw(session)
     path = os.fspath(directory) if step is None else f"{os.fspath(directory)}@{step}"
     together = _world.is_initialized() and _world.size() > 1
     variables = _named([*(part for parts in _parts(model) for part in parts), *_state(optimizer)])
@@ -103,6 +107,13 @@ def load_checkpoint(
     return info
 
 
+def _raw(session: Any) -> Any:
+    """Without the hooks, which would count a step, and may end the training."""
+    if not hasattr(session, "run_step_fn"):
+        return session
+    return session.run_step_fn(lambda step_context: step_context.session)
+
+
 def _parts(model: Any) -> tuple[Sequence[Any], Sequence[Any]]:
     """What is trained, and the other variables."""
     if model is None:
@@ -110,7 +121,8 @@ def _parts(model: Any) -> tuple[Sequence[Any], Sequence[Any]]:
             raise ValueError("a model of Keras or a list of variables is needed, or a session of TensorFlow 1")
         return tf.compat.v1.global_variables(), []
     if isinstance(model, (list, tuple)):
-        return model, []
+        # Of a variable in parts, each part is one.
+        return [part for one in model for part in (one if isinstance(one, PartitionedVariable) else [one])], []
     trained = {id(variable) for variable in model.trainable_variables}
     return list(model.trainable_variables), [one for one in model.variables if id(one) not in trained]
 
@@ -140,7 +152,8 @@ def _storable(value: Any) -> Any:
     """In a type that checkpoints have: Keras counts seeds in uint32. numpy lends no memory of bfloat16, but TensorFlow
     does."""
     if value.dtype == tf.bfloat16.as_numpy_dtype:
-        return _Lent(tf.constant(value))
+        with eager_context.eager_mode():  # In programs of TensorFlow 1 too.
+            return _Lent(tf.constant(value))
     if value.dtype.kind == "u" and value.dtype.itemsize > 1:
         value = value.astype(np.int64)
     return np.ascontiguousarray(value).reshape(value.shape)
@@ -176,7 +189,8 @@ def _load(path: str, variables: dict[str, Any], with_optimizer: bool, session: A
 
 def _value(array: _core.Array) -> Any:
     if array.dtype == "bfloat16":  # numpy has none, and TensorFlow's is of its own.
-        return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+        with eager_context.eager_mode():
+            return tf.experimental.dlpack.from_dlpack(array.__dlpack__()).numpy()
     return np.asarray(memoryview(array)).reshape(array.shape)
 
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 from _checks import raises, run
 
 import colla.tensorflow as hvd
+from colla import _core
 
 v1 = tf.compat.v1
 v1.disable_eager_execution()
@@ -172,6 +173,48 @@ def check_checkpoints_of_colla():
         hvd.barrier()
         assert hvd.load_checkpoint(os.path.join(FILES, "w"), session=session).step == 7
         assert session.run(w).tolist() == [[1.0, 1.0]] * 2
+
+
+def check_checkpoints_have_every_type():
+    """Also in a graph that is complete; what the parts of a variable are called."""
+    v1.reset_default_graph()
+    types = ("float16", "bfloat16", "float64", "int8", "uint32", "bool")
+    made = [v1.get_variable(kind, initializer=tf.cast(tf.constant([0, 1, 3]), kind), use_resource=True) for kind in types]
+    table = v1.get_variable("table", shape=[4, 2], initializer=v1.ones_initializer(), partitioner=v1.fixed_size_partitioner(2))
+    zeros = [v1.assign(one, tf.zeros_like(one)) for one in [*made, *table]]
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        v1.get_default_graph().finalize()
+        before = session.run([*made, *table])
+        hvd.save_checkpoint(os.path.join(FILES, "types"), [*made, table], session=session)
+        hvd.barrier()
+        session.run(zeros)
+        hvd.load_checkpoint(os.path.join(FILES, "types"), [*made, table], session=session)
+        for value, expected in zip(session.run([*made, *table]), before):
+            assert value.dtype == expected.dtype and value.tolist() == expected.tolist()
+    if RANK == 0:
+        names = [name for name, _ in _core.load_checkpoint(os.path.join(FILES, "types")).model]
+        assert names == sorted([*types, "table/part_0", "table/part_1"])
+
+
+def check_checkpoints_of_a_monitored_session():
+    """Neither saving nor loading is a step for its hooks."""
+    v1.reset_default_graph()
+    seen = []
+
+    class Counter(v1.train.SessionRunHook):
+        def before_run(self, context):
+            seen.append(context)
+
+    step = v1.train.get_or_create_global_step()
+    count = v1.assign_add(step, 1)
+    with v1.train.MonitoredTrainingSession(hooks=[Counter()]) as session:
+        session.run(count)
+        hvd.save_checkpoint(os.path.join(FILES, "monitored"), session=session, step=1)
+        hvd.barrier()
+        session.run(count)
+        assert hvd.load_checkpoint(os.path.join(FILES, "monitored"), session=session).step == 1
+        assert session.run(step) == 1 and len(seen) == 3
 
 
 def check_refusals():
