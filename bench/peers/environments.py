@@ -18,6 +18,13 @@ PACKAGES = {
     "mxnet": ("mxnet-1.9.1", ["mxnet==1.9.1", "numpy<1.24"], []),
     # A peer, and what tests/tensorflow runs in. tf_keras, which is Keras 2, asks for a TensorFlow with CUDA.
     "tf": ("tensorflow-2026.11", ["tensorflow-cpu==2.21.0"], ["tf_keras==2.21.0"]),
+    # What tests/spark runs in, pytest included. PySpark warns about pandas 3.
+    "spark": (
+        "spark-2026.11",
+        ["torch==2.13.0", "numpy==2.4.6", "pyspark==4.3.0", "pyarrow==26.0.1", "pandas<3"]
+        + ["pytest==9.2.0"],
+        [],
+    ),
     # Not a peer: tests/frameworks trains with each of these on Colla's backend for torch.distributed.
     "frameworks": (
         "frameworks-2026.11",

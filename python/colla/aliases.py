@@ -28,10 +28,12 @@ ALIASES: Mapping[str, str] = {
     "horovod.common.exceptions": "colla.exceptions",
     "horovod.common.process_sets": "colla._process_sets",
     "horovod.runner": "colla.horovod",
+    "horovod.spark": "colla.spark",
     "horovod.tensorflow": "colla.tensorflow",
     "horovod.keras": "colla.keras",
     "horovod.torch": "colla.torch",
     "parallax": "colla.parallax",
+    "tensorflowonspark": "colla.spark",
 }
 
 # Which systems' modules are replaced: their names, with commas. sitecustomize reads it.

@@ -121,4 +121,6 @@ def test_a_sitecustomize_of_the_user_still_runs(tmp_path):
 def test_unknown_systems_are_refused():
     done = python("-m", "colla.aliases", "vertical", "script.py")
     assert done.returncode == 2
-    assert done.stderr == "colla: usage: python -m colla.aliases horovod or parallax SCRIPT [ARGUMENTS]\n"
+    assert done.stderr == (
+        "colla: usage: python -m colla.aliases horovod or parallax or tensorflowonspark SCRIPT [ARGUMENTS]\n"
+    )

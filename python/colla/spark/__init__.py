@@ -1,0 +1,13 @@
+"""Training inside Apache Spark.
+
+    import colla.spark
+    results = colla.spark.run(train, args=(0.1,), num_proc=2)
+
+``run()`` calls a function as the workers of a job, on executors, as horovod.spark.run() does. ``TFCluster`` and the
+modules beside it have TensorFlowOnSpark's API: a program of its changes its imports,
+``from colla.spark import TFCluster, TFNode``.
+"""
+
+from colla.spark._run import run
+
+__all__ = ["run"]
