@@ -43,13 +43,16 @@ bool isFile(const std::string& path) {
   return fs::is_regular_file(path, error);
 }
 
-// tar says what was wrong first, and that something was last.
+// On a full disk tar may only say how much it wrote. So after a failure the script writes with
+// head, whose message names the cause. The first line of tar names it too; the last one only
+// reports failure.
 std::string whyNotWritten(const Tail& tail) {
   const auto lines = tail.lines();
-  const auto first = std::ranges::find_if(lines, [](const std::string& line) {
-    return line.starts_with("tar: ") || line.starts_with("mkdir: ");
-  });
-  if (first != lines.end()) return *first;
+  for (const std::string_view tool : {"head: ", "tar: ", "mkdir: "}) {
+    const auto first = std::ranges::find_if(
+        lines, [&](const std::string& line) { return line.starts_with(tool); });
+    if (first != lines.end()) return *first;
+  }
   return lines.empty() ? "" : lines.back();
 }
 
@@ -142,6 +145,7 @@ std::string Copies::script() const {
       "[ -d \"$d\" ] && exit 0; "
       "t=$d.$(uname -n).$$; mkdir -p \"$t\" && tar -x -f - -C \"$t\" && mv -T \"$t\" \"$d\" && "
       "exit 0; "
+      "[ ! -d \"$t\" ] || head -c 1048576 /dev/zero >\"$t/room\"; "
       "rm -rf \"$t\"; [ -d \"$d\" ] || exit {}",
       lacking, kFolder, hash_, kNotWritten);
 }
