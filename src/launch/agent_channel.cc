@@ -122,6 +122,7 @@ Result<std::optional<AgentChannel::Message>> AgentChannel::next() {
     taken_ = 0;
     return std::optional<Message>();
   }
+  if (rest[kHeader + *size] != '\n') return invalid("a message that does not end its line");
   Message message{static_cast<Say>(rest[kHeader - 1]), std::string(rest.substr(kHeader, *size))};
   taken_ += kHeader + *size + kEnd;
   return std::optional<Message>(std::move(message));

@@ -143,7 +143,7 @@ class ChannelTest : public ::testing::Test {
   // The bytes of a message.
   static std::string bytesOf(Say kind, const std::string& text) {
     return std::string(asBytes(static_cast<std::uint32_t>(text.size()))) + static_cast<char>(kind) +
-           text;
+           text + '\n';
   }
 
   std::optional<AgentChannel> reader_;
@@ -174,6 +174,13 @@ TEST_F(ChannelTest, WhatALoginShellSaysIsSkippedAndKept) {
   ASSERT_TRUE(message.ok() && *message);
   EXPECT_EQ((*message)->text, "x");
   EXPECT_THAT(reader_->noise(), HasSubstr("Welcome to b!\nYou have mail."));
+}
+
+TEST_F(ChannelTest, AMessageThatDoesNotEndItsLineIsRefused) {
+  std::string bytes = bytesOf(Say::kOutput, "text");
+  bytes.back() = 'x';
+  write(bytes);
+  EXPECT_EQ(reader_->next().status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST_F(ChannelTest, WhatIsNoMessageIsRefused) {
