@@ -16,6 +16,7 @@
 #include "data/record/captions.h"
 #include "data/record/images.h"
 #include "data/sequence/proteins.h"
+#include "data/share.h"
 #include "data/sparse/libsvm.h"
 #include "data/text/text_files.h"
 
@@ -93,6 +94,7 @@ constexpr std::array kKinds = {
          data::looksLikeMnist},
     Kind{"proteins", "proteins:FOLDER or FILE (label<TAB>sequence, or FASTA)", openProteinFiles,
          data::looksLikeProteins},
+    Kind{"share", "share:10%:NAME (so many training samples of a set)", data::openShare, nullptr},
     Kind{"synthetic:captions", "synthetic:captions[:SAMPLES]", data::openSyntheticCaptions,
          nullptr},
     Kind{"synthetic:cifar10", "synthetic:cifar10[:SAMPLES]", data::openSyntheticCifar10, nullptr},
@@ -128,7 +130,8 @@ std::string nearestTo(std::string_view text) {
 // Readers say which of their files is missing: that would hide that the folder itself is.
 Status checkThere(const Kind& kind, std::string_view path) {
   std::error_code ignored;
-  if (kind.name.starts_with("synthetic:") || std::filesystem::exists(path, ignored)) return {};
+  const bool files = kind.name != "share" && !kind.name.starts_with("synthetic:");
+  if (!files || std::filesystem::exists(path, ignored)) return {};
   const bool file = kind.help.find("FILE") != std::string_view::npos;
   const bool folder = kind.help.find("FOLDER") != std::string_view::npos;
   return {StatusCode::kNotFound, fmt::format("there is no {} {}",

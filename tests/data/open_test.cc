@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "colla/dataset.h"
 #include "data/samples.h"
 #include "support/scratch.h"
@@ -50,6 +52,33 @@ TEST(OpenTest, SyntheticSetsHaveTheSizeAskedFor) {
   EXPECT_EQ((*openDataset("synthetic:libsvm:60x70", Part::kTrain))->symbols(), 70);
   EXPECT_EQ((*openDataset("synthetic:gpcr:6", Part::kTrain))->symbols(), 25);
   EXPECT_EQ((*openDataset("synthetic:text:60", Part::kTest))->symbols(), 1000);
+}
+
+TEST(OpenTest, AShareHasEvenlySpreadTrainingSamples) {
+  const auto whole = openDataset("synthetic:mnist:600", Part::kTrain);
+  const auto share = openDataset("share:10%:synthetic:mnist:600", Part::kTrain);
+  ASSERT_TRUE(whole.ok() && share.ok()) << share.status();
+  EXPECT_EQ((*share)->size(), 60);
+  EXPECT_EQ((*share)->classes(), 10);
+  Random random(1);
+  const std::vector<std::int64_t> first = {0, 1, 59};
+  const std::vector<std::int64_t> same = {0, 10, 590};
+  const auto some = (*share)->read(first, random);
+  const auto those = (*whole)->read(same, random);
+  ASSERT_TRUE(some.ok() && those.ok());
+  for (std::size_t field = 0; field < 2; ++field) {
+    EXPECT_TRUE(std::ranges::equal((*some)[field].bytes(), (*those)[field].bytes()));
+  }
+  const std::vector<std::int64_t> beyond = {60};
+  EXPECT_FALSE((*share)->read(beyond, random).ok());
+  EXPECT_EQ((*openDataset("share:10%:synthetic:mnist:600", Part::kTest))->size(), 100);
+  EXPECT_EQ((*openDataset("share:1%:synthetic:lr:20x5", Part::kTrain))->size(), 1);
+  for (const char* const text :
+       {"share:0%:synthetic:mnist", "share:101%:synthetic:mnist", "share:x%:mnist",
+        "share:10:synthetic:mnist", "share:%:synthetic:mnist"}) {
+    EXPECT_THAT(openErrorOf(text), HasSubstr("is not a share of a data set")) << text;
+  }
+  EXPECT_THAT(openErrorOf("share:10%:nosuch"), HasSubstr("\"nosuch\" is neither"));
 }
 
 TEST(OpenTest, UnknownNamesListWhatThereIs) {
