@@ -16,6 +16,8 @@ import sys
 PACKAGES = {
     # MXNet still says np.bool, which newer numpy does not have.
     "mxnet": ("mxnet-1.9.1", ["mxnet==1.9.1", "numpy<1.24"], []),
+    # A peer of `colla study`. MLlib asks for numpy, and Spark for a Java.
+    "mllib": ("spark-4.3.0", ["pyspark==4.3.0", "numpy==2.4.6"], []),
     # A peer, and what tests/tensorflow runs in. tf_keras, which is Keras 2, asks for a TensorFlow with CUDA.
     "tf": ("tensorflow-2026.11", ["tensorflow-cpu==2.21.0"], ["tf_keras==2.21.0"]),
     # What tests/spark runs in, pytest included. PySpark warns about pandas 3.

@@ -1,4 +1,5 @@
-"""One worker of MXNet with a dist_sync kvstore: gradients go to a server, which runs the optimizer.
+"""One worker of MXNet with a dist_sync kvstore: gradients go to a server, which runs the optimizer. As
+mxnet-async, with a dist_async one: each worker's gradients are an update of their own.
 
 DMLC_* variables say where the others are. Usage: mxnet_agent.py SOCKET SYSTEM RANK NP
 """
@@ -8,7 +9,7 @@ import time
 
 import mxnet as mx
 import numpy as np
-from agent import NP, RANK, WIDTHS, serve
+from agent import ASYNC, NP, RANK, WIDTHS, serve
 from mxnet import autograd, gluon
 
 
@@ -46,9 +47,10 @@ class Training:
         self.targets = mx.nd.array(np.fromfile(path + ".y", np.int64).astype(np.float32))
         self.weights = np.fromfile(path + ".w", np.float32)
         inputs.sum()  # Every page is in the page table before anything is measured.
-        # Gradients are sums over the samples of all workers. Worker 0's optimizer counts.
+        # Gradients are sums over the samples of an update. Worker 0's optimizer counts.
+        of_update = self.batch // NP if ASYNC else self.batch
         self.store.set_optimizer(
-            mx.optimizer.SGD(learning_rate=self.rate, rescale_grad=1 / self.batch, wd=0)
+            mx.optimizer.SGD(learning_rate=self.rate, rescale_grad=1 / of_update, wd=0)
         )
         self.store._barrier()
         self.restart()
@@ -103,7 +105,7 @@ class Training:
 
 
 def main():
-    store = mx.kv.create("dist_sync")
+    store = mx.kv.create("dist_async" if ASYNC else "dist_sync")
     return serve(lambda *words: Training(store, *words))
 
 

@@ -1,5 +1,6 @@
 """One process of TensorFlow's parameter servers: graphs between workers (tf.compat.v1), where
-SyncReplicasOptimizer makes one update of everybody's gradients, on the server.
+SyncReplicasOptimizer makes one update of everybody's gradients, on the server. As tf-async, each
+worker's gradients are an update of their own.
 
 The address of the server comes first.
 Usage: tf_agent.py SOCKET SYSTEM RANK NP ps|worker ADDRESS,ADDRESS,...
@@ -12,7 +13,7 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy as np
 import tensorflow
-from agent import NP, RANK, WIDTHS, serve
+from agent import ASYNC, NP, RANK, THREADS, WIDTHS, serve
 
 tf = tensorflow.compat.v1
 ROLE, ADDRESSES = sys.argv[5], sys.argv[6].split(",")
@@ -75,14 +76,14 @@ class Training:
         with tf.device(setter):
             step = tf.train.get_or_create_global_step()
             self.loss = self.loss_of(inputs, targets)
-            self.optimizer = tf.train.SyncReplicasOptimizer(
-                tf.train.GradientDescentOptimizer(self.rate),
-                replicas_to_aggregate=NP,
-                total_num_replicas=NP,
-            )
+            self.optimizer = tf.train.GradientDescentOptimizer(self.rate)
+            if not ASYNC:
+                self.optimizer = tf.train.SyncReplicasOptimizer(
+                    self.optimizer, replicas_to_aggregate=NP, total_num_replicas=NP
+                )
             self.update = self.optimizer.minimize(self.loss, global_step=step)
-            # No tokens to begin with: nobody is ever a step ahead.
-            self.tokens = self.optimizer.get_init_tokens_op(num_tokens=0)
+            if not ASYNC:  # No tokens to begin with: nobody is ever a step ahead.
+                self.tokens = self.optimizer.get_init_tokens_op(num_tokens=0)
             self.initialize = tf.global_variables_initializer()
             self.missing = tf.report_uninitialized_variables(tf.global_variables())
 
@@ -119,14 +120,15 @@ class Training:
             if time.monotonic() > deadline:
                 raise TimeoutError("worker 0 did not initialize the variables")
             time.sleep(0.02)
-        first = self.optimizer.chief_init_op if chief else self.optimizer.local_step_init_op
-        self.session.run(first)
+        if not ASYNC:
+            first = self.optimizer.chief_init_op if chief else self.optimizer.local_step_init_op
+            self.session.run(first)
         self.session.run(
             self.load, {self.all_inputs: self.inputs, self.all_targets: self.targets}
         )
         self.coordinator = tf.train.Coordinator()
         self.threads = []
-        if chief:
+        if chief and not ASYNC:
             self.threads = self.optimizer.get_chief_queue_runner().create_threads(
                 self.session, self.coordinator, daemon=True, start=True
             )
@@ -165,7 +167,7 @@ class Training:
 def main():
     tf.disable_eager_execution()
     cluster = tf.train.ClusterSpec({"ps": ADDRESSES[:1], "worker": ADDRESSES[1:]})
-    config = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+    config = tf.ConfigProto(intra_op_parallelism_threads=THREADS, inter_op_parallelism_threads=1)
     server = tf.train.Server(cluster, job_name=ROLE, task_index=RANK, config=config)
     if ROLE == "ps":
         server.join()  # For ever: the coordinator ends it.

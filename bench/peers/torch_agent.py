@@ -10,7 +10,7 @@ import time
 
 import torch
 import torch.distributed as dist
-from agent import NP, RANK, serve
+from agent import NP, RANK, THREADS, serve
 from torch import nn
 from torch.nn import functional as F
 from torch_models import MODELS
@@ -85,7 +85,7 @@ class Training:
             loss.backward()
             optimizer.step()
             self.next = (self.next + batch) % samples
-        return loss
+        return loss.detach()
 
     def verify(self, steps):
         loss = None
@@ -106,7 +106,7 @@ class Training:
 
 
 def main():
-    torch.set_num_threads(1)
+    torch.set_num_threads(THREADS)
     if NP > 1:
         store = f"file://{sys.argv[5]}"
         dist.init_process_group("gloo", init_method=store, rank=RANK, world_size=NP)
