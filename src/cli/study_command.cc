@@ -10,10 +10,13 @@
 
 #include "base/command_line.h"
 #include "base/nearest.h"
+#include "bench/peers/files.h"
 #include "commands.h"
 #include "job/cpu.h"
+#include "launch/host_flags.h"
 #include "launch/program.h"
 #include "study/named.h"
+#include "study/peers.h"
 #include "study/study.h"
 
 namespace colla::cli {
@@ -38,6 +41,8 @@ struct StudyFlags {
   std::string data;
   std::string strategies;
   std::string workers;
+  std::string peers;
+  std::string parts;
   std::optional<int> servers;
   std::optional<std::int64_t> batch;
   std::optional<std::int64_t> batchPerWorker;
@@ -62,6 +67,13 @@ struct StudyFlags {
                    "numbers of workers, with commas between (1 and powers of 2)")
         ->option_text("N,N");
     app.add_option("--ps", servers, "servers of strategies that have some (1)");
+    app.add_option(
+           "--peers", peers,
+           "other systems in the same study, some of spark,tf,mxnet,ddp; what is missing is "
+           "installed into a cache")
+        ->option_text("NAMES");
+    app.add_option("--parts", parts, "some of the studies of a named study that has several (all)")
+        ->option_text("NAMES");
     app.add_option("--batch", batch, "samples per step over all workers");
     app.add_option("--batch-per-worker", batchPerWorker,
                    "the same per worker: the step's batch grows with the workers");
@@ -84,7 +96,9 @@ struct StudyFlags {
 // `arguments`. Those that look like a misspelt flag of ours stay, to be refused.
 Arguments takeModelFlags(const CLI::App& app, Arguments& arguments) {
   std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) names.push_back(option->get_name());
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
   Arguments own;
   Arguments taken;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -134,6 +148,12 @@ std::optional<int> change(const StudyFlags& flags, study::Options& options) {
             "--workers is \"{}\", but takes numbers with commas between: 1,2,4", flags.workers));
       }
       options.workers.push_back(std::stoi(word));
+    }
+  }
+  if (!flags.peers.empty()) options.peers = splitAtCommas(flags.peers);
+  if (!options.withoutPeers) {
+    if (const Status status = study::checkPeers(options); !status.ok()) {
+      return refuse(std::string(status.message()));
     }
   }
   if (options.workers.empty()) {
@@ -198,6 +218,38 @@ std::string studiesForHelp() {
   return text;
 }
 
+// A study of several parts: the flags change each of them.
+int suite(const study::NamedStudy& named, const StudyFlags& flags,
+          const std::vector<std::string>& hosts, const Arguments& extras, study::Request request) {
+  std::vector<study::SuitePart> parts = named.parts();
+  if (!flags.parts.empty()) {
+    std::vector<std::string> there;
+    for (const study::SuitePart& part : parts) there.push_back(part.name);
+    const std::vector<std::string> wanted = splitAtCommas(flags.parts);
+    for (const std::string& name : wanted) {
+      if (std::ranges::find(there, name) == there.end()) {
+        return usageError(kStudy, fmt::format("{} has no part \"{}\"; it has {}", named.name, name,
+                                              fmt::join(there, ", ")));
+      }
+    }
+    std::erase_if(parts, [&](const study::SuitePart& part) {
+      return std::ranges::find(wanted, part.name) == wanted.end();
+    });
+  }
+  for (study::SuitePart& part : parts) {
+    std::ranges::copy(extras, std::back_inserter(part.options.program.flags));
+    part.options.settings.hosts = hosts;
+    if (const auto exitCode = change(flags, part.options)) return *exitCode;
+    if (flags.steps && !flags.evalEvery) part.options.evalEvery = part.options.steps;
+  }
+  request.resume = flags.resume;
+  if (named.notes != nullptr) request.notes = named.notes();
+  request.named = !flags.strategies.empty() && flags.strategies != "all";
+  request.out = flags.out.empty() ? fmt::format("colla-study-{}", named.name) : flags.out;
+  while (request.out.size() > 1 && request.out.ends_with('/')) request.out.pop_back();
+  return study::runSuite(std::string(named.name), request, parts);
+}
+
 }  // namespace
 
 int studyCommand(const Arguments& arguments) {
@@ -219,6 +271,7 @@ int studyCommand(const Arguments& arguments) {
       "  colla study --workers 1,2 -- ./my_program --hidden 50\n");
   StudyFlags flags;
   flags.addTo(app);
+  const launch::HostFlags hosts(app);
   const auto dashes = std::ranges::find(arguments, "--");
   Arguments own(arguments.begin(), dashes);
   const Arguments extras = takeModelFlags(app, own);
@@ -245,7 +298,27 @@ int studyCommand(const Arguments& arguments) {
   } else if (!asks) {
     return usageError(kStudy, "name a model, a study or a program (see colla study --help)");
   }
+  request.writePeerFiles = bench::writePeerFiles;
+  launch::RunOptions where;
+  if (const Status status = hosts.applyTo(where); !status.ok()) {
+    return usageError(kStudy, status.message());
+  }
   const study::NamedStudy* const named = study::findNamed(flags.target);
+  if (named != nullptr && named->parts != nullptr) {
+    return suite(*named, flags, hosts.words(), extras, std::move(request));
+  }
+  if (flags.resume && flags.target.empty() && !study::suiteIn(flags.out).empty()) {
+    return usageError(kStudy, fmt::format("{} holds the study {}: go on with colla study {} --out "
+                                          "{} --resume",
+                                          flags.out, study::suiteIn(flags.out),
+                                          study::suiteIn(flags.out), flags.out));
+  }
+  if (!flags.parts.empty()) {
+    return usageError(kStudy,
+                      fmt::format("--parts is for a named study that has several, and {} has "
+                                  "none",
+                                  flags.target.empty() ? "this one" : flags.target));
+  }
   if (named != nullptr) {
     request.options = named->options();
     request.notes = named->notes();
@@ -263,11 +336,13 @@ int studyCommand(const Arguments& arguments) {
     return usageError(kStudy,
                       fmt::format("there is no flag {} (see colla study --help)", extras.front()));
   }
-  request.options.program.flags = extras;
+  std::ranges::copy(extras, std::back_inserter(request.options.program.flags));
+  request.options.settings.hosts = hosts.words();
   request.named = !flags.strategies.empty() && flags.strategies != "all";
   if (asks) {
     if (const auto exitCode = change(flags, request.options)) return *exitCode;
-    request.out = fmt::format("colla-study-{}", request.options.program.name());
+    request.out = fmt::format("colla-study-{}", named != nullptr ? std::string(named->name)
+                                                                 : request.options.program.name());
   }
   if (!flags.out.empty()) request.out = flags.out;
   while (request.out.size() > 1 && request.out.ends_with('/')) request.out.pop_back();

@@ -2,6 +2,7 @@
 //
 //   DIR/study.json            options, plan, machine: enough to go on with --resume
 //   DIR/runs/ID/REPEAT/       what a run has said and written; result.json once it is over
+//   DIR/peers/                programs of peers, if the study has some
 //   DIR/report.json, *.csv, report.html
 #pragma once
 
@@ -25,6 +26,7 @@ class Folder {
 
   const std::string& path() const { return path_; }
   std::string runs() const { return path_ + "/runs"; }
+  std::string peers() const { return path_ + "/peers"; }
   std::string runOf(const std::string& variant, int repeat) const;
   // The result of a run that is over; nothing if there is none, or it is broken.
   std::optional<RunResult> result(const std::string& variant, int repeat) const;

@@ -9,9 +9,14 @@
 
 #include "base/invalid.h"
 #include "base/readable.h"
+#include "study/peers.h"
 
 namespace colla::study {
 namespace {
+
+// Nobody tries peers out before the plan. Importing them and starting their processes takes about
+// this long.
+constexpr double kPeerStart = 20;
 
 std::string workersOf(int workers) {
   return fmt::format("{} worker{}", workers, workers == 1 ? "" : "s");
@@ -114,6 +119,19 @@ void addAlternatives(const Options& options, const Cores& machine, const Variant
     small.model = smaller->smaller;
     variants.push_back(small);
   }
+  // The model's own data has no name here.
+  for (const int percent : {10, 30}) {
+    if (options.settings.data.empty()) break;
+    Variant less = single;
+    less.threads = larger.threads;
+    less.purpose = Purpose::kAlternative;
+    less.exact = false;
+    less.id = fmt::format("data-{}", percent);
+    less.label = fmt::format("one worker, {} % of the data", percent);
+    less.data = fmt::format("share:{}%:{}", percent, options.settings.data);
+    less.remark = "as many steps, so each sample is seen more often";
+    variants.push_back(less);
+  }
   if (mostWorkers > 1) {
     Variant apart = single;
     apart.purpose = Purpose::kAlternative;
@@ -124,6 +142,18 @@ void addAlternatives(const Options& options, const Cores& machine, const Variant
     apart.threads = std::max(1, machine.cores / mostWorkers);
     apart.remark = "experiments that know nothing of each other, each on its share of the cores";
     variants.push_back(apart);
+  }
+}
+
+// Behind Colla's variants with as many workers.
+void addPeers(const Options& options, const Cores& machine, const Variant& single,
+              std::int64_t batch, std::vector<Variant>& variants) {
+  for (const int workers : options.workers) {
+    Variant like = single;
+    like.workers = workers;
+    like.threads = std::max(1, machine.cores / workers);
+    like.batch = batchOf(options, workers, batch);
+    std::ranges::copy(peerVariants(options, like), std::back_inserter(variants));
   }
 }
 
@@ -189,6 +219,7 @@ Result<std::vector<Variant>> variantsOf(const Options& options, const Cores& mac
       variants.push_back(variant);
     }
   }
+  if (!script) addPeers(options, machine, single, batch, variants);
   for (const std::string& text : options.slowedStrategies) {
     COLLA_TRY_ASSIGN(const StrategyChoice choice, parseChoice(text));
     const auto like = std::ranges::find_if(variants, [&](const Variant& variant) {
@@ -221,6 +252,7 @@ double estimate(const Variant& variant, const Probes& probes) {
   auto own = probes.find(variant.id);
   if (own == probes.end()) own = probes.find(variant.strategy);
   const Probe& probe = own != probes.end() ? own->second : probes.at("single");
+  const double start = variant.purpose == Purpose::kPeer ? kPeerStart : probe.startSeconds;
   // A step's time grows with its samples; more workers than the probe had make it no longer.
   const double samples = probe.batch > 0 && variant.batch > 0
                              ? static_cast<double>(variant.batch) / static_cast<double>(probe.batch)
@@ -230,7 +262,7 @@ double estimate(const Variant& variant, const Probes& probes) {
   const double step = probe.stepSeconds * samples * share * variant.copies;
   const double evaluations =
       variant.evalEvery > 0 ? static_cast<double>(variant.steps / variant.evalEvery) + 1 : 0;
-  return probe.startSeconds + step * static_cast<double>(variant.steps) +
+  return start + step * static_cast<double>(variant.steps) +
          evaluations * probes.at("single").evaluationSeconds * variant.copies;
 }
 

@@ -97,6 +97,16 @@ Json sampledOf(const RunResult& run) {
   return roles;
 }
 
+// Of all processes of this host: /proc does not say which of them.
+double loopbackPerSecond(const RunResult& run) {
+  const HostSample* first = nullptr;
+  for (const HostSample& sample : run.host) {
+    if (first == nullptr && sample.seconds >= run.trainingFrom) first = &sample;
+  }
+  if (first == nullptr || run.host.back().seconds <= first->seconds) return 0;
+  return (run.host.back().loopback - first->loopback) / (run.host.back().seconds - first->seconds);
+}
+
 Json runOf(const RunResult& run) {
   Json json = {{"repeat", run.repeat},
                {"seed", run.seed},
@@ -113,6 +123,7 @@ Json runOf(const RunResult& run) {
   json["curves"] = Json::array();
   for (const Curve& curve : run.curves) json["curves"].push_back(curveOf(curve));
   json["roles"] = sampledOf(run);
+  json["loopback_bytes_per_s"] = loopbackPerSecond(run);
   json["time_per_step"] = phasesOf(run);
   // One run of each variant is drawn.
   if (run.repeat == 0) json["utilisation"] = seriesOf(run);
@@ -143,6 +154,7 @@ Json variantOf(const Summary& summary, const Study& study) {
                {"label", variant.label},
                {"purpose", Json(variant.purpose)},
                {"strategy", variant.strategy},
+               {"peer", variant.peer},
                {"options", variant.options},
                {"workers", variant.workers},
                {"servers", variant.servers},
@@ -213,6 +225,7 @@ Json toJson(const Study& study, const Figures& figures, const Advice& advice) {
           {"runs_planned", study.plan.runs.size()},
           {"runs_done", done},
           {"left_out", study.plan.leftOut},
+          {"published", nlohmann::json(study.options.published)},
           {"notes", study.notes},
           {"target_losses", figures.targets},
           {"other_cores", figures.otherCores},

@@ -12,6 +12,7 @@
 #include "base/command_line.h"
 #include "study/draw.h"
 #include "study/folder.h"
+#include "study/peers.h"
 #include "study/probe.h"
 #include "study/progress.h"
 #include "study/report.h"
@@ -42,7 +43,7 @@ std::string localTime() {
 std::vector<Variant> toProbe(const std::vector<Variant>& variants) {
   std::vector<Variant> chosen;
   for (const Variant& variant : variants) {
-    if (variant.purpose == Purpose::kAlternative) continue;
+    if (variant.purpose == Purpose::kAlternative || variant.purpose == Purpose::kPeer) continue;
     const auto same = std::ranges::find_if(chosen, [&](const Variant& each) {
       return each.strategy == variant.strategy && each.options == variant.options &&
              each.purpose == variant.purpose &&
@@ -102,6 +103,11 @@ class Conductor {
     study_.machine = Machine::here();
     study_.notes = request_.notes;
     const Cores cores{study_.machine.cores};
+    // Peers read a copy of the data, so its name has to be known.
+    if (!study_.options.peers.empty() && study_.options.settings.data.empty()) {
+      study_.options.settings.data = dataForPeers(study_.options);
+    }
+    COLLA_TRY(checkPeers(study_.options));
     COLLA_TRY_ASSIGN(auto variants, variantsOf(study_.options, cores, 0));
     COLLA_TRY(folder_.create());
     const Status planned = plan(variants, cores);
@@ -109,6 +115,7 @@ class Conductor {
       // Nothing was measured: the directory is as free as before.
       std::error_code error;
       std::filesystem::remove_all(folder_.runs(), error);
+      std::filesystem::remove_all(folder_.peers(), error);
       std::filesystem::remove(folder_.path(), error);
       return planned;
     }
@@ -118,6 +125,11 @@ class Conductor {
   Status plan(std::vector<Variant>& variants, const Cores& cores) {
     const bool script = study_.options.program.kind == Program::Kind::kScript;
     Probes probes;
+    std::optional<PeerGround> ground;
+    if (!study_.options.peers.empty()) {
+      COLLA_TRY_ASSIGN(ground, PeerGround::prepare(runner_, study_.options, folder_.peers(),
+                                                   request_.writePeerFiles));
+    }
     if (script) {
       COLLA_TRY(probeScript(variants, probes));
     } else {
@@ -151,6 +163,8 @@ class Conductor {
       });
       probes = std::move(probing.probes);
     }
+    if (ground) ground->complete(study_.options, variants);
+    std::ranges::copy(peersLeftOut(study_.options), std::back_inserter(study_.plan.leftOut));
     std::vector<std::string> refused = std::move(study_.plan.leftOut);
     study_.plan =
         makePlan(variants, probes, study_.options.repeat, study_.options.budget * kSecondsOfMinute);
@@ -182,7 +196,8 @@ class Conductor {
     RunJob job;
     job.directory = std::filesystem::absolute(folder_.runOf(variant.id, repeat));
     job.command = commandOf(options.program, variant, options.settings, seed, job.directory);
-    job.rootRole = rootRoleOf(options.program, variant);
+    job.rootRole =
+        variant.purpose == Purpose::kPeer ? "launcher" : rootRoleOf(options.program, variant);
     job.copies = variant.copies;
     job.script = options.program.kind == Program::Kind::kScript;
     job.inStep = variant.inStep();
@@ -263,6 +278,7 @@ class Conductor {
     if (const Status status = folder_.save(study_); !status.ok()) return fail(status);
     if (!study_.interrupted && !request_.keepCheckpoints) {
       for (const Variant& variant : study_.plan.variants) folder_.removeCheckpoints(variant.id, 0);
+      PeerGround::removeData(folder_.peers());
     }
     const bool drawn = drawer.ok() && drawer->run({"report", folder_.path()}) == 0;
     printAnswer(drawn);

@@ -1,9 +1,11 @@
 // A whole study: looks at what each strategy takes, plans, runs everything in turns, and reports.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
+#include "colla/status.h"
 #include "study/options.h"
 
 namespace colla::study {
@@ -17,6 +19,8 @@ struct Request {
   bool named = false;            // The user named strategies: one that can't run is an error.
   bool keepCheckpoints = false;
   std::vector<std::string> notes;  // For the report.
+  // Writes the programs of peers into a folder: the benchmarks carry them.
+  std::function<Status(const std::string& folder)> writePeerFiles = nullptr;
 };
 
 constexpr int kExitFailure = 1;

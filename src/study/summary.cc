@@ -62,13 +62,14 @@ Summary summaryOf(const Variant& variant, const std::vector<RunResult>& runs,
     ++summary.done;
     rates.push_back(samplesPerSecond(run));
     if (!run.curves.empty()) steps.push_back(medianSecondsPerStep(run.curves.front()));
-    if (const auto loss = finalLossOf(run)) finals.push_back(*loss);
+    const bool peer = variant.purpose == Purpose::kPeer;  // Whose losses are of the training.
+    if (const auto loss = finalLossOf(run); loss && !peer) finals.push_back(*loss);
     if (const auto accuracy = finalAccuracyOf(run)) accuracies.push_back(*accuracy);
     cores.push_back(coresInUse(run));
     workers.push_back(peakMemory(run, "worker"));
     if (variant.servers > 0) servers.push_back(peakMemory(run, "ps"));
     const auto repeat = static_cast<std::size_t>(run.repeat);
-    if (run.curves.empty() || repeat >= targets.size()) continue;
+    if (peer || run.curves.empty() || repeat >= targets.size()) continue;
     const auto seconds = secondsTo(targets[repeat], losses(run.curves.front()));
     if (!seconds) {
       summary.missedLoss = true;

@@ -29,6 +29,12 @@ std::string quotedWord(const std::string& word) {
   return text + "'";
 }
 
+// Only workers that are processes of their own can run on several hosts.
+bool takesHosts(const Variant& variant) {
+  const auto parsed = parseStrategy(variant.strategy);
+  return variant.workers > 1 && parsed.ok() && traitsOf(*parsed).workers == WorkerKind::kProcesses;
+}
+
 bool isDefault(const std::string& flag, const std::string& value) {
   return (flag == "staleness" || flag == "backup") && value == "0";
 }
@@ -62,12 +68,22 @@ CommandLine commandOf(const Program& program, const Variant& variant, const RunS
                       std::uint64_t seed, const std::string& files) {
   CommandLine line;
   std::vector<std::string>& words = line.words;
+  if (variant.purpose == Purpose::kPeer) {
+    line.colla = false;
+    words = variant.peerWords;
+    append(words, {"--workers", std::to_string(variant.workers), "--threads",
+                   std::to_string(variant.threads), "--batch", std::to_string(variant.batch),
+                   "--steps", std::to_string(variant.steps), "--seed", std::to_string(seed),
+                   "--out", files.empty() ? "." : files});
+    return line;
+  }
   if (program.kind == Program::Kind::kScript) {
     append(words, {"run", "-np", std::to_string(variant.workers), "--threads",
                    std::to_string(variant.threads)});
     if (variant.workers > 1) append(words, {"--strategy", variant.strategy});
     if (variant.servers > 0) append(words, {"--ps", std::to_string(variant.servers)});
     append(words, variant.options);
+    if (variant.workers > 1) append(words, settings.hosts);
     if (!files.empty()) append(words, {"--metrics-port", "0", "--no-prefix"});
     append(words, {"--"});
     append(words, program.words);
@@ -79,7 +95,8 @@ CommandLine commandOf(const Program& program, const Variant& variant, const RunS
   if (!variant.model.empty()) append(words, {variant.model});
   // A different model has flags of its own.
   if (variant.model.empty()) append(words, program.flags);
-  if (!settings.data.empty()) append(words, {"--data", settings.data});
+  const std::string& data = variant.data.empty() ? settings.data : variant.data;
+  if (!data.empty()) append(words, {"--data", data});
   append(words, {"--strategy", variant.strategy, "--np", std::to_string(variant.workers)});
   if (variant.servers > 0) append(words, {"--ps", std::to_string(variant.servers)});
   append(words, {"--slices", std::to_string(variant.slices), "--threads",
@@ -88,6 +105,7 @@ CommandLine commandOf(const Program& program, const Variant& variant, const RunS
   append(words, {"--steps", std::to_string(variant.steps), "--seed", std::to_string(seed)});
   if (!settings.shuffle) append(words, {"--no-shuffle"});
   append(words, variant.options);
+  if (takesHosts(variant)) append(words, settings.hosts);
   if (variant.evalEvery > 0) {
     append(words, {"--eval-every", std::to_string(variant.evalEvery)});
   } else {

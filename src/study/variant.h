@@ -33,6 +33,7 @@ enum class Purpose {
   kBaseline,     // One worker: what the others are compared with.
   kStrategy,     // More workers.
   kAlternative,  // What one can do instead of distributing the training.
+  kPeer,         // A different system with the same model, data and workers.
 };
 
 struct Variant {
@@ -41,6 +42,7 @@ struct Variant {
   Purpose purpose = Purpose::kStrategy;
   std::string strategy = "single";
   std::string model = {};                 // Instead of the program's own.
+  std::string data = {};                  // The same.
   std::vector<std::string> options = {};  // Flags of this variant alone: --staleness 3.
   int workers = 1;
   int servers = 0;
@@ -55,6 +57,8 @@ struct Variant {
   int copies = 1;              // Trainings that run side by side and know nothing of each other.
   bool exact = false;          // The strategy promises the bits of one worker.
   std::string remark = {};     // What a reader has to know.
+  std::string peer = {};       // The system, where it is not Colla: "tf-async".
+  std::vector<std::string> peerWords = {};  // How its trainings are started, without the sizes.
 
   int processes() const { return copies * (workers + servers); }
   // Every step belongs to all workers, so a pause of one is a pause of all.
@@ -65,7 +69,8 @@ struct Variant {
 
 // What the runs of a study have in common.
 struct RunSettings {
-  std::string data;  // Empty: the model's own.
+  std::string data;                     // Empty: the model's own.
+  std::vector<std::string> hosts = {};  // Flags that say where workers run: -H a:2,b:2.
   std::uint64_t seed = 1;
   bool shuffle = true;
 };
@@ -97,11 +102,13 @@ NLOHMANN_JSON_SERIALIZE_ENUM(Program::Kind, {{Program::Kind::kModel, "model"},
                                              {Program::Kind::kScript, "script"}})
 NLOHMANN_JSON_SERIALIZE_ENUM(Purpose, {{Purpose::kBaseline, "baseline"},
                                        {Purpose::kStrategy, "strategy"},
-                                       {Purpose::kAlternative, "alternative"}})
+                                       {Purpose::kAlternative, "alternative"},
+                                       {Purpose::kPeer, "peer"}})
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, kind, words, flags)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Variant, id, label, purpose, strategy, model, options, workers,
-                                   servers, slices, threads, batch, steps, evalEvery, saveEvery,
-                                   warmUp, slowed, copies, exact, remark)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunSettings, data, seed, shuffle)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Variant, id, label, purpose, strategy, model, data, options,
+                                   workers, servers, slices, threads, batch, steps, evalEvery,
+                                   saveEvery, warmUp, slowed, copies, exact, remark, peer,
+                                   peerWords)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunSettings, data, hosts, seed, shuffle)
 
 }  // namespace colla::study

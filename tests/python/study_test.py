@@ -85,7 +85,7 @@ def test_report_has_every_run(done):
     report = json.loads((out / "report.json").read_text())
     names = {variant["id"] for variant in report["variants"]}
     assert names >= {"single-1", "allreduce-2", "ps-sync-2", "ps-async-2", "larger-batch", "bfloat16", "smaller-model",
-                     "side-by-side-2"}
+                     "side-by-side-2", "data-10", "data-30"}
     assert report["synthetic"] and report["data"].startswith("synthetic:mnist")
     for variant in report["variants"]:
         assert variant["runs_done"] == 2, variant["failures"]
@@ -174,6 +174,13 @@ def test_page_in_a_browser(done, tmp_path, width):
     (["mlp", "--repat", "3"], "did you mean --repeat"),
     (["mlp", "--out", "/proc/study"], "cannot write to --out /proc/study"),
     (["mlp", "--steps", "3"], "--steps is 3"),
+    (["mlp", "--peers", "caffe"], 'there is no peer "caffe"'),
+    (["deepfam", "--peers", "tf"], "--peers train lr, softmax, snn, mlp, and not deepfam"),
+    (["platforms", "--parts", "nosuch"], 'platforms has no part "nosuch"'),
+    (["platforms", "--out", "/proc/study"], "cannot write to --out /proc/study"),
+    (["platforms", "--resume", "--out", "nothing"], "nothing holds no study platforms"),
+    (["mlp", "--parts", "snn"], "--parts is for a named study"),
+    (["mlp", "-H", "a:x"], "a:x"),
     (["--resume", "--out", "nothing"], "nothing holds no study"),
     (["--", "./nosuch"], "there is no program ./nosuch"),
     ([], "name a model"),
@@ -216,6 +223,37 @@ def test_interrupted_and_resumed(tmp_path):
     report = json.loads((out / "report.json").read_text())
     assert not report["interrupted"] and report["runs_done"] == report["runs_planned"]
     assert all(path.stat().st_mtime_ns == when for path, when in kept.items()), "what was done is not done again"
+
+
+def test_a_study_of_several_parts_with_a_peer(tmp_path):
+    """Two parts of `platforms` beside PyTorch's own DistributedDataParallel, and the page of both."""
+    finished = study(tmp_path, "platforms", "--parts", "softmax,snn", "--peers", "ddp", "--data", DATA, "--workers",
+                     "2", "--strategies", "allreduce", "--steps", "20", "--repeat", "1", "--out", "out", timeout=400)
+    assert finished.returncode == 0, finished.stderr
+    for part in ("softmax", "snn"):
+        report = json.loads((tmp_path / "out" / part / "report.json").read_text())
+        peer = next(variant for variant in report["variants"] if variant["id"] == "ddp-2")
+        assert peer["runs_done"] == 1, peer["failures"]
+        assert peer["purpose"] == "peer" and peer["samples_per_s"]["median"] > 0
+        # Its processes are sampled by role, as Colla's are, and what they send is seen.
+        run = peer["runs"][0]
+        assert run["roles"]["worker"]["processes"] == 2 and run["roles"]["worker"]["proportional_bytes"] > 1e7
+        assert run["loopback_bytes_per_s"] > 0
+        # Peers are compared with, and never recommended.
+        assert "ddp" not in report["advice"]["decision"] and "ddp-2" not in report["advice"]["ties"]
+        assert not list((tmp_path / "out" / part).glob("peers/data.*")), "the copy of the data goes"
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert 'id="figure-suite-throughput"' in page and "PyTorch DDP, 2 workers" in page
+    assert page.count(report["advice"]["headline"].replace("'", "&#x27;")) >= 1
+    refused = study(tmp_path, "--out", "out", "--resume")
+    assert refused.returncode == 2 and "go on with colla study platforms --out out --resume" in refused.stderr
+    if BROWSER:
+        dom, complaints = opened(tmp_path / "out" / "report.html", tmp_path, 500)
+        assert not complaints
+        parser = Texts()
+        parser.feed(dom)
+        measured = json.loads(parser.texts["measured"])
+        assert measured["page"] <= measured["window"], "the page is wider than its window"
 
 
 def test_a_run_that_fails_is_reported_and_the_others_go_on(tmp_path):

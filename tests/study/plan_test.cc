@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "study/peers.h"
+
 namespace colla::study {
 namespace {
 
@@ -12,6 +14,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 Options optionsFor(std::vector<std::string> strategies, std::vector<int> workers) {
   Options options;
@@ -75,6 +78,66 @@ TEST(PlanTest, AlternativesKnowASmallerModel) {
   const Variant& smaller = (*variants)[5];
   EXPECT_THAT(commandOf(options.program, smaller, {}, 1, "").text(),
               HasSubstr("colla train snn --strategy single"));
+}
+
+TEST(PlanTest, AlternativesTryLessOfDataThatHasAName) {
+  Options options = optionsFor({"allreduce"}, {2});
+  options.alternatives = true;
+  options.settings.data = "synthetic:mnist:600";
+  const auto variants = variantsOf(options, {1}, 100);
+  ASSERT_TRUE(variants.ok());
+  EXPECT_THAT(idsOf(*variants),
+              ElementsAre("single-1", "allreduce-2", "larger-batch", "bfloat16", "smaller-model",
+                          "data-10", "data-30", "side-by-side-2"));
+  EXPECT_THAT(commandOf(options.program, (*variants)[5], options.settings, 1, "").text(),
+              HasSubstr("--data share:10%:synthetic:mnist:600 "));
+}
+
+TEST(PlanTest, PeersStandBesideWorkersAndAreNoStrategies) {
+  Options options = optionsFor({"allreduce", "ps-async"}, {1, 3});
+  options.program.words = {"lr"};
+  options.batch = 100;
+  options.batchPerWorker = true;
+  options.peers = {"spark", "tf", "ddp"};
+  ASSERT_TRUE(checkPeers(options).ok()) << checkPeers(options);
+  const auto variants = variantsOf(options, {1}, 0);
+  ASSERT_TRUE(variants.ok()) << variants.status();
+  EXPECT_THAT(idsOf(*variants),
+              ElementsAre("single-1", "allreduce-3", "ps-async-3", "spark-1", "tf-1", "tf-async-1",
+                          "ddp-1", "spark-3", "tf-3", "tf-async-3", "ddp-3"));
+  const Variant& tf = (*variants)[8];
+  EXPECT_EQ(tf.purpose, Purpose::kPeer);
+  EXPECT_EQ(tf.label, "TensorFlow sync, 3 workers");
+  EXPECT_EQ(tf.batch, 300);
+  EXPECT_EQ(tf.servers, 1);
+  EXPECT_FALSE(tf.exact);
+  EXPECT_EQ((*variants)[10].servers, 0);
+  EXPECT_THAT(peersLeftOut(options), IsEmpty());
+  // Spark's MLlib has no gradient descent for networks.
+  options.program.words = {"mlp"};
+  EXPECT_THAT(idsOf(*variantsOf(options, {1}, 0)), Not(Contains("spark-3")));
+  EXPECT_THAT(peersLeftOut(options), ElementsAre(HasSubstr("Spark MLlib has no gradient descent")));
+}
+
+TEST(PlanTest, PeersThatCannotBeAreRefused) {
+  const auto refusal = [](std::string model, std::vector<std::string> flags,
+                          std::vector<std::string> peers) {
+    Options options = optionsFor({"allreduce"}, {2});
+    options.program.words = {std::move(model)};
+    options.program.flags = std::move(flags);
+    options.peers = std::move(peers);
+    const Status status = checkPeers(options);
+    return status.ok() ? std::string() : std::string(status.message());
+  };
+  EXPECT_EQ(refusal("snn", {"--lr", "0.5", "--optimizer", "sgd"}, {"ddp"}), "");
+  EXPECT_EQ(refusal("deepfam", {"--filters", "9"}, {}), "");
+  EXPECT_THAT(refusal("snn", {}, {"caffe"}),
+              HasSubstr("there is no peer \"caffe\"; there are spark, tf"));
+  EXPECT_THAT(refusal("snn", {}, {"tf", "tf"}), HasSubstr("tf is named twice"));
+  EXPECT_THAT(refusal("deepfam", {}, {"tf"}),
+              HasSubstr("--peers train lr, softmax, snn, mlp, and not"));
+  EXPECT_THAT(refusal("snn", {"--hidden", "9"}, {"tf"}), HasSubstr("leave --hidden out"));
+  EXPECT_THAT(refusal("snn", {"--optimizer", "adam"}, {"tf"}), HasSubstr("leave --optimizer out"));
 }
 
 TEST(PlanTest, RunsTakeTurns) {

@@ -7,6 +7,7 @@ namespace colla::study {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(VariantTest, ReadsStrategiesWithOptions) {
   const auto choice = parseChoice("ps-ssp:staleness=3");
@@ -44,6 +45,33 @@ TEST(VariantTest, CommandsCanBeTyped) {
   EXPECT_EQ(script.name(), "train.py");
   EXPECT_EQ(commandOf(script, variant, settings, 3, "").text(),
             "colla run -np 2 --threads 1 --strategy ps-sync --ps 1 -- python train.py");
+}
+
+TEST(VariantTest, HostsAreForWorkersThatAreProcesses) {
+  const Program model{.words = {"mlp"}, .flags = {}};
+  const RunSettings settings{.data = "", .hosts = {"--hosts", "a:2,b:2"}};
+  Variant variant{.id = "", .label = "", .strategy = "allreduce", .workers = 4, .steps = 10};
+  EXPECT_THAT(commandOf(model, variant, settings, 1, "").text(), HasSubstr("--hosts a:2,b:2"));
+  variant.strategy = "mirrored";  // Its workers are threads.
+  EXPECT_THAT(commandOf(model, variant, settings, 1, "").text(), Not(HasSubstr("--hosts")));
+  variant.strategy = "single";
+  variant.workers = 1;
+  EXPECT_THAT(commandOf(model, variant, settings, 1, "").text(), Not(HasSubstr("--hosts")));
+}
+
+TEST(VariantTest, PeersAreStartedByTheirOwnProgram) {
+  const Variant variant{.id = "ddp-3",
+                        .label = "",
+                        .purpose = Purpose::kPeer,
+                        .workers = 3,
+                        .threads = 2,
+                        .batch = 300,
+                        .steps = 40,
+                        .peer = "ddp",
+                        .peerWords = {"python", "peer_training.py", "ddp"}};
+  EXPECT_EQ(commandOf({.words = {"snn"}, .flags = {}}, variant, {}, 2, "out").text(),
+            "python peer_training.py ddp --workers 3 --threads 2 --batch 300 --steps 40 --seed 2 "
+            "--out out");
 }
 
 }  // namespace

@@ -58,6 +58,16 @@ class Study:
     def most_workers(self) -> int:
         return max((variant["workers"] for variant in self.measured), default=1)
 
+    @property
+    def published(self) -> list[dict[str, Any]]:
+        """What others published of the experiment; studies of earlier versions have none."""
+        return self.json.get("published", [])
+
+    @property
+    def peers(self) -> list[dict[str, Any]]:
+        """Other systems."""
+        return [variant for variant in self.done if variant["purpose"] == "peer"]
+
     def compared(self) -> list[dict[str, Any]]:
         """The variants that curves show: one worker, and each strategy with the most workers."""
         most = self.most_workers
@@ -65,6 +75,39 @@ class Study:
                   if variant["id"] == self["baseline"]
                   or (variant["purpose"] == "strategy" and variant["workers"] in (most, 1))]
         return chosen or self.measured
+
+
+class Suite:
+    """Several studies that belong together, each in a directory of its own."""
+
+    def __init__(self, directory: pathlib.Path, json: dict[str, Any]) -> None:
+        self.directory = directory
+        try:
+            self.name: str = json["suite"]
+            self.command: str = json["command"]
+            # A part that was not made yet, or failed, has no report.
+            made = [(part["title"], part["name"]) for part in json["parts"]
+                    if (directory / part["name"] / "report.json").exists()]
+        except (KeyError, TypeError) as error:
+            raise Problem(f"{directory / 'suite.json'} is broken: it has no {error}") from error
+        if not made:
+            raise Problem(f"{directory} holds no finished study: no part of it has a report.json")
+        self.parts = [(title, name, Study(str(directory / name))) for title, name in made]
+        self.missing = [part["title"] for part in json["parts"] if part["name"] not in {name for _, name in made}]
+
+    @property
+    def studies(self) -> list[Study]:
+        return [study for _, _, study in self.parts]
+
+    @staticmethod
+    def of(directory: str) -> "Suite | None":
+        path = pathlib.Path(directory) / "suite.json"
+        if not path.exists():
+            return None
+        try:
+            return Suite(pathlib.Path(directory), json.loads(path.read_text()))
+        except ValueError as error:
+            raise Problem(f"{path} is broken: {error}") from error
 
 
 def first_run(variant: dict[str, Any]) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ class Figure:
     wide: bool = False
 
 
-def _bars(axes: Any, variants: list[dict], key: str, scale: float = 1) -> None:
+def bars(axes: Any, variants: list[dict], key: str, scale: float = 1) -> None:
     """Horizontal bars of medians, with lines from the lowest to the highest run."""
     for row, variant in enumerate(variants):
         spread = variant[key]
@@ -27,7 +27,7 @@ def _bars(axes: Any, variants: list[dict], key: str, scale: float = 1) -> None:
             axes.text(0, row, " not reached", va="center", fontsize=9)
             continue
         middle, low, high = (spread[name] * scale for name in ("median", "low", "high"))
-        alternative = variant["purpose"] == "alternative"
+        alternative = variant["purpose"] == "alternative" or variant.get("peer", "").endswith("-async")
         axes.barh(row, middle, 0.7, color=style.colour(variant["strategy"]), alpha=0.55 if alternative else 1,
                   hatch="///" if alternative else "", edgecolor=style.INK, linewidth=0.4)
         if high > low:
@@ -50,7 +50,7 @@ def throughput(study: Study) -> Figure | None:
     if not variants:
         return None
     drawn, axes = style.figure(height=_height(len(variants)))
-    _bars(axes, variants, "samples_per_s")
+    bars(axes, variants, "samples_per_s")
     axes.set_xlabel(f"{study['unit']} per second")
     return Figure("throughput", "Throughput", style.as_svg(drawn, "throughput"),
                   "Median of the runs; lines go from the slowest to the fastest run. Warm-up and evaluations are left "
@@ -62,7 +62,7 @@ def time_to_loss(study: Study) -> Figure | None:
     if not any(variant["seconds_to_loss"] for variant in variants):
         return None
     drawn, axes = style.figure(height=_height(len(variants)))
-    _bars(axes, variants, "seconds_to_loss")
+    bars(axes, variants, "seconds_to_loss")
     axes.set_xlabel("seconds of training")
     losses = " and ".join(f"{loss:.3g}" for loss in sorted(set(study["target_losses"])))
     return Figure("time-to-loss", "Time to the common loss", style.as_svg(drawn, "time-to-loss"),
@@ -75,7 +75,7 @@ def cost(study: Study) -> Figure | None:
     if not variants:
         return None
     drawn, axes = style.figure(height=_height(len(variants)))
-    _bars(axes, variants, "core_seconds_to_loss")
+    bars(axes, variants, "core_seconds_to_loss")
     axes.set_xlabel("core-seconds")
     return Figure("cost", "Cost of the common loss", style.as_svg(drawn, "cost"),
                   "Seconds to that loss, times the cores that all processes of the run kept busy.")
@@ -87,11 +87,17 @@ def scaling(study: Study) -> Figure | None:
     if len(counts) < 3 or study.baseline is None:
         return None
     drawn, (left, right) = style.figure(width=8.2, height=3.3, ncols=2)
-    names = dict.fromkeys(variant["strategy"] for variant in study.measured if variant["purpose"] == "strategy")
+    names = dict.fromkeys(variant["strategy"] for variant in study.measured if variant["purpose"] != "baseline"
+                          and variant["workers"] == counts[-1])
     for name in names:
-        points = [(1, 1.0)] + sorted((variant["workers"], variant["speedup"]) for variant in study.measured
-                                     if variant["strategy"] == name and variant["workers"] > 1
-                                     and not variant["options"])
+        points = sorted((variant["workers"], variant["speedup"]) for variant in study.measured
+                        if variant["strategy"] == name and variant["workers"] > 1 and not variant["options"]
+                        and not variant.get("peer", "").endswith("-async"))
+        # A peer may have been measured with one worker itself.
+        alone = next((variant["speedup"] for variant in study.peers if variant.get("peer") == name
+                      and variant["workers"] == 1), None)
+        if alone or not any(variant.get("peer") == name for variant in study.peers):
+            points.insert(0, (1, alone or 1.0))
         look = {"color": style.colour(name), "marker": style.marker(name), "label": name}
         left.plot(*zip(*points, strict=True), **look)
         right.plot([workers for workers, _ in points], [speed / workers for workers, speed in points], **look)
@@ -239,7 +245,7 @@ def use(study: Study) -> Figure | None:
     if not runs:
         return None
     drawn, (left, right) = style.figure(width=8.2, height=_height(len(runs)) + 0.5, ncols=2, sharey=True)
-    roles = [("worker", "workers", 0), ("ps", "servers", 3), ("launcher", "launcher", 7)]
+    roles = [("worker", "workers", 0), ("ps", "servers", 3), ("driver", "driver", 5), ("launcher", "launcher", 7)]
     most = max(sum(role["proportional_bytes"] for role in run["roles"].values()) for _, run in runs)
     size, unit = unit_of_bytes(most)
     for row, (_, run) in enumerate(runs):
@@ -276,8 +282,9 @@ def use(study: Study) -> Figure | None:
 def traffic(study: Study) -> Figure | None:
     """Bytes per second through shared memory and over the network."""
     runs = [(variant, run) for variant, run in _roles(study) if variant["workers"] > 1]
-    rates = [(sum(role["shared_bytes_per_s"] for role in run["roles"].values()),
-              sum(role["network_bytes_per_s"] for role in run["roles"].values())) for _, run in runs]
+    rates = [(0.0, run["loopback_bytes_per_s"]) if variant["purpose"] == "peer" else
+             (sum(role["shared_bytes_per_s"] for role in run["roles"].values()),
+              sum(role["network_bytes_per_s"] for role in run["roles"].values())) for variant, run in runs]
     if not runs or max(map(sum, rates)) <= 0:
         return None
     size, unit = unit_of_bytes(max(map(sum, rates)))
@@ -293,7 +300,9 @@ def traffic(study: Study) -> Figure | None:
     axes.set_xlabel(f"{unit} per second")
     drawn.legend(loc="outside lower center", ncols=2)
     return Figure("traffic", "What moves between processes", style.as_svg(drawn, "traffic"),
-                  "Gradients and messages of all processes while they trained, from their counters.")
+                  "Gradients and messages of all processes while they trained, from their counters."
+                  + (" Other systems have no such counters: of them it is what passed through the loopback interface "
+                     "of this host." if study.peers else ""))
 
 
 def over_time(study: Study) -> Figure | None:
@@ -341,7 +350,7 @@ def alternatives(study: Study) -> Figure | None:
     if len(variants) < 2:
         return None
     drawn, axes = style.figure(height=_height(len(variants)))
-    _bars(axes, variants, "samples_per_s")
+    bars(axes, variants, "samples_per_s")
     axes.set_xlabel("samples per second")
     if all(variant["id"].endswith("-slowed") for variant in study.alternatives):
         return Figure("alternatives", "With a slow worker", style.as_svg(drawn, "alternatives"),

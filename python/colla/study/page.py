@@ -4,8 +4,8 @@ import html
 import pathlib
 from typing import Any
 
-from colla.study import figures, merged, style, tables
-from colla.study.data import Study
+from colla.study import figures, merged, style, suite, tables
+from colla.study.data import Study, Suite
 from colla.study.problem import Problem
 
 _LARGEST = 5_000_000  # Bytes.
@@ -24,6 +24,7 @@ h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .25rem; }
 h2 { font-size: 1.25rem; margin: 2.5rem 0 .75rem; padding-top: .75rem; border-top: 1px solid var(--grid); }
 p { max-width: 46rem; margin: .5rem 0; }
 .soft { color: var(--soft); }
+a { color: var(--accent); }
 .answer { background: var(--goodbox); border-left: 5px solid var(--good); border-radius: 6px; padding: 1rem 1.25rem;
   margin: 1.25rem 0; }
 .answer .headline { font-size: 1.35rem; line-height: 1.35; font-weight: 600; margin: 0 0 .5rem; max-width: 60rem; }
@@ -142,7 +143,7 @@ def _body(study: Study) -> str:
         shown = "".join(figure_of(drawn[name]) for name in names if name in drawn)
         return f'<div class="figures">{shown}</div>' if shown else ""
 
-    parts = [_head(study), _answer(study), "<h2>Strategies</h2>", tables.strategies(study),
+    parts = [_head(study), _answer(study), "<h2>Strategies</h2>", tables.strategies(study), tables.published(study),
              some("throughput", "time-to-loss", "learning", "scaling", "pace", "cost")]
     if study["equality"]:
         parts += ["<h2>Same bits?</h2>", _listed(study["notes"], "notes"), tables.equality(study)]
@@ -157,6 +158,8 @@ def _body(study: Study) -> str:
 
 def write_figures(directory: str, out: str) -> None:
     """Every figure of a study as an SVG file."""
+    if parts := Suite.of(directory):
+        return _suite_figures(parts, out)
     study = Study(directory)
     target = pathlib.Path(out)
     target.mkdir(parents=True, exist_ok=True)
@@ -165,14 +168,25 @@ def write_figures(directory: str, out: str) -> None:
             (target / f"{made.name}.svg").write_text(style.alone(made.svg))
 
 
+def _suite_figures(parts: Suite, out: str) -> None:
+    target = pathlib.Path(out)
+    target.mkdir(parents=True, exist_ok=True)
+    for made in suite.drawn(parts):
+        (target / f"{made.name}.svg").write_text(style.alone(made.svg))
+
+
 def write(directories: list[str], out: str | None) -> None:
-    studies = [Study(directory) for directory in directories]
+    parts = Suite.of(directories[0]) if len(directories) == 1 else None
+    studies = parts.studies if parts else [Study(directory) for directory in directories]
     try:
-        body = _body(studies[0]) if len(studies) == 1 else merged.body(studies)
+        if parts:
+            body = suite.body(parts)
+        else:
+            body = _body(studies[0]) if len(studies) == 1 else merged.body(studies)
     except (KeyError, TypeError, IndexError) as error:
         where = " or ".join(str(study.directory / "report.json") for study in studies)
         raise Problem(f"{where} is broken, or of a different version of Colla: {error!r}") from error
-    title = ", ".join(dict.fromkeys(study["program"] for study in studies))
+    title = parts.name if parts else ", ".join(dict.fromkeys(study["program"] for study in studies))
     page = ('<!doctype html><html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>Colla study: {text(title)}</title><style>{_CSS}</style></head><body><main>"

@@ -26,6 +26,11 @@ COLOURS = {
     "ps-async": "#cc79a7",
     "hybrid": "#009e73",
     "local-sgd": "#a3920a",
+    # Other systems.
+    "tf": "#8c510a",
+    "mxnet": "#35978f",
+    "ddp": "#762a83",
+    "spark": "#b2182b",
 }
 MARKERS = {
     "single": "o",
@@ -36,6 +41,10 @@ MARKERS = {
     "ps-async": "X",
     "hybrid": "P",
     "local-sgd": "p",
+    "tf": "<",
+    "mxnet": ">",
+    "ddp": "h",
+    "spark": "*",
 }
 # For roles and parts, which are not strategies.
 PARTS = ["#0072b2", "#56b4e9", "#009e73", "#e69f00", "#d55e00", "#cc79a7", "#a3920a", "#7a7a7a"]

@@ -49,6 +49,16 @@ def _label(variant: dict) -> str:
             f'{_text(variant["label"])}')
 
 
+def _speedup(variant: dict) -> str:
+    """Against one worker and, of several, the share of what as many times one worker would be."""
+    if not variant["speedup"]:
+        return "–"
+    shown = f"{variant['speedup']:.2f}"
+    if variant["workers"] > 1:
+        shown += f'<span class="range">{variant["efficiency"] * 100:.0f} % per worker</span>'
+    return shown
+
+
 def strategies(study: Study) -> str:
     rows = []
     for variant in study.variants:
@@ -68,7 +78,7 @@ def strategies(study: Study) -> str:
         accuracy = variant["final_accuracy"]
         rows.append((chosen, [
             _label(variant), str(variant["runs_done"]), _spread(variant["samples_per_s"]),
-            f"{variant['speedup']:.2f}" if variant["speedup"] else "–", number(variant["seconds_per_epoch"]), loss,
+            _speedup(variant), number(variant["seconds_per_epoch"]), loss,
             _spread(variant["core_seconds_to_loss"]),
             f"{accuracy['median'] * 100:.1f} %" if accuracy else _spread(variant["final_loss"]),
             _spread(variant["cores"], 2), _text("; ".join(remarks))]))
@@ -106,7 +116,7 @@ def equality(study: Study) -> str:
 
 
 def use(study: Study) -> str:
-    names = {"worker": "workers", "ps": "servers", "launcher": "launcher"}
+    names = {"worker": "workers", "ps": "servers", "driver": "driver", "launcher": "launcher"}
     rows = []
     for variant in study.measured:
         run = first_run(variant)
@@ -114,11 +124,12 @@ def use(study: Study) -> str:
             size, unit = unit_of_bytes(mean["proportional_bytes"])
             shared, shared_unit = unit_of_bytes(mean["shared_bytes_per_s"])
             net, net_unit = unit_of_bytes(mean["network_bytes_per_s"])
+            known = variant["purpose"] != "peer"  # Other systems have no such counters.
             rows.append(("", [
                 _label(variant), f"{mean['processes']} {names.get(role, role)}", f"{mean['user_cores']:.2f}",
                 f"{mean['system_cores']:.2f}", f"{mean['proportional_bytes'] / size:.0f} {unit}",
-                f"{mean['shared_bytes_per_s'] / shared:.0f} {shared_unit}",
-                f"{mean['network_bytes_per_s'] / net:.0f} {net_unit}",
+                f"{mean['shared_bytes_per_s'] / shared:.0f} {shared_unit}" if known else "–",
+                f"{mean['network_bytes_per_s'] / net:.0f} {net_unit}" if known else "–",
                 number(mean["switches_per_s"]), number(mean["faults_per_s"])]))
     if not rows:
         return ""
@@ -149,6 +160,15 @@ def alternatives(study: Study) -> str:
         words += (f"<p>If you have several experiments to make, {apart['copies']} of them side by side compute "
                   f"{apart['speedup']:.1f} times as many samples per second as one alone{_text(more)}.</p>")
     return words + table(["", "samples/s", "speed-up", result, ""], rows, "alternatives", (0, 4))
+
+
+def published(study: Study) -> str:
+    """What others published of the experiment: on machines of theirs, so it stands apart from what was measured."""
+    rows = [("", [_text(each["label"]), f"{each['value']:,.10g} {_text(each['unit']) or '(no unit given)'}"])
+            for each in study.published]
+    if not rows:
+        return ""
+    return ("<h3>Published figures, of other machines</h3>" + table(["", "published"], rows, "published", (0,)))
 
 
 def traits(study: Study) -> str:
