@@ -1,5 +1,6 @@
 """colla.Pool: what multiprocessing.Pool does not do, or not as well. pool_cpython_test.py has what it does."""
 
+import gc
 import multiprocessing
 import os
 import pathlib
@@ -298,7 +299,7 @@ def spin(_):
 import numpy
 with Pool(2) as pool:
     keep = pool.map(numpy.copy, [numpy.ones(1_000_000)] * 4)
-    flying = pool.map_async(numpy.copy, [numpy.ones(1_000_000)] * 100, 1)
+    flying = pool.map_async(numpy.copy, [numpy.ones(1_000_000)] * 10, 1)
     pool.map(spin, [1, 2], 1)
 """
 
@@ -319,6 +320,19 @@ class TestNothingIsLeft:
         _, said = program.communicate(timeout=DEADLINE)
         assert said.count("Traceback") == (1 if number == signal.SIGINT else 0), said
         until(lambda: not any(map(lives, workers)), "the end of the workers")
+
+    def test_in_this_process(self):
+        with Pool(2) as pool:  # What stays once for all pools.
+            pool.map(same, [numpy.ones(300_000)] * 2)
+        gc.collect()
+        before = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+        for _ in range(5):
+            with Pool(2) as pool:
+                pool.map(same, [numpy.ones(300_000)] * 2)
+        pool = None
+        gc.collect()
+        assert (len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))) <= before
+        assert multiprocessing.active_children() == []
 
     def test_when_the_pool_is_forgotten(self):
         script = "from colla import Pool\nimport os\nprint(Pool(2).map(abs, [-1]))\nprint(os.listdir('/proc/self/task'))"

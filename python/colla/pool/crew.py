@@ -20,6 +20,7 @@ import select
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -107,6 +108,8 @@ class Crew:
         workers = start([self._new_name() for _ in range(size)])
         self._epoll = select.epoll()
         self._bell = os.eventfd(0, os.EFD_CLOEXEC)
+        # Closed when nobody can ring it any more.
+        weakref.finalize(self, os.close, self._bell).atexit = False
         self._watch(self._bell, self._answer_bell)
         for worker in workers:
             self._admit(worker)
@@ -149,7 +152,7 @@ class Crew:
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # Wakes the main thread, not this one.
         for call in iter(self._calls.get, None):
             self._feed_call(call)
-            call = None  # Not kept while this waits.
+            del call  # Not kept while this waits.
         self._fed = True
         self._ring()
 
@@ -355,10 +358,6 @@ class Crew:
     def _bury(self, member: Member) -> None:
         """What follows from the end of a worker's process."""
         channel = member.worker.channel
-        with self._lock:
-            if member in self._idle:
-                self._idle.remove(member)
-            member.tasks_left = 0
         self._receive(member)  # What it sent before its end.
         self._ignore(channel.fileno())
         self._ignore(member.worker.fileno())
@@ -367,6 +366,8 @@ class Crew:
             self._waiting.extendleft(reversed(unread))
             self._waiting_bytes += sum(task.parcel.size for task in unread)
             self._members.discard(member)
+            if member in self._idle:
+                self._idle.remove(member)
             self._dispatch()
         self._lose(member, member.worker.join())
         if member.worker.is_replaced:

@@ -114,7 +114,7 @@ class _Pickler(pickle.Pickler):
     """By name, or not at all."""
 
     # What multiprocessing can send beyond pickle: connections, sockets, bound methods of C types.
-    dispatch_table = collections.ChainMap(ForkingPickler._extra_reducers, copyreg.dispatch_table)  # type: ignore[attr-defined]
+    dispatch_table = collections.ChainMap(ForkingPickler._extra_reducers, copyreg.dispatch_table)  # type: ignore[attr-defined,arg-type]
 
     def __init__(self, file: io.BytesIO, pickling: Pickling, beside: _Beside) -> None:
         super().__init__(file, _PROTOCOL, buffer_callback=beside)

@@ -83,7 +83,7 @@ class AsyncResult(Outcome):
         self._keep = None
         self._pending.release()
 
-    __class_getitem__ = classmethod(types.GenericAlias)
+    __class_getitem__ = classmethod(types.GenericAlias)  # type: ignore[var-annotated]
 
 
 class MapResult(AsyncResult):

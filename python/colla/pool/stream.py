@@ -60,5 +60,5 @@ class Stream:
 def hand_out(stream: Stream, channels: Sequence[Channel]) -> NoReturn:
     """Gives each message that comes to its channel; raises EOFError or OSError in the end."""
     while True:
-        place, *message = stream.receive()
-        channels[place].send(*message)
+        place, kind, number, parcel = stream.receive()
+        channels[place].send(kind, number, parcel)

@@ -10,7 +10,7 @@ import traceback
 import types
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
-from multiprocessing.pool import MaybeEncodingError, RemoteTraceback
+from multiprocessing.pool import MaybeEncodingError, RemoteTraceback  # type: ignore[attr-defined]
 from typing import Any
 
 from colla.pool.channel import Channel, Kind
