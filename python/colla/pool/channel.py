@@ -36,11 +36,11 @@ class Channel:
     def fileno(self) -> int:
         return self.socket.fileno()
 
-    def send(self, kind: Kind, number: int, parcel: Parcel) -> None:
-        """Gives the parcel away. OSError if the other side is gone."""
+    def send(self, kind: Kind, number: int, parcel: Parcel, wait: bool = True) -> None:
+        """Gives the parcel away. OSError if the other side is gone, BlockingIOError if it is full and `wait` is False."""
         head = _HEAD.pack(kind, number, parcel.parts, parcel.size)
         if parcel.file < 0:
-            self.socket.send(head + parcel.content)
+            self.socket.send(head + parcel.content, 0 if wait else socket.MSG_DONTWAIT)
         else:
             files = array.array("i", [parcel.file])
             self.socket.sendmsg((head,), [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])

@@ -32,10 +32,10 @@ from colla.pool.remote import RemoteWorker
 from colla.pool.results import Outcome
 
 # How far the feeder is ahead, beyond one task.
-_MOST_WAITING = 512
+_MOST_WAITING = 1024
 _MOST_WAITING_BYTES = 8 << 20
-# Of one task that is sent ahead: a worker's socket has room for all of them.
-_MOST_AHEAD_BYTES = 4 << 10
+# Of one task that is sent ahead: a larger one is no tiny task.
+_MOST_AHEAD_BYTES = 512
 # So many workers in a row that end before they are ready are no accident.
 _MOST_STILLBORN = 3
 # From SIGTERM to SIGKILL.
@@ -237,9 +237,8 @@ class Crew:
         member.tasks_left += 1
         return task
 
-    def _send(self, member: Member, task: Task) -> None:
-        # It has room: an end of it is always open.
-        member.worker.channel.send(Kind.TASK, task.number, task.parcel)
+    def _send(self, member: Member, task: Task, wait: bool = True) -> None:
+        member.worker.channel.send(Kind.TASK, task.number, task.parcel, wait)
         member.tasks[task.number] = task
         member.tasks_left -= 1
 
@@ -255,7 +254,11 @@ class Crew:
             and self._waiting[0].parcel.file < 0
             and self._waiting[0].parcel.size <= _MOST_AHEAD_BYTES
         ):
-            self._send(member, self._next_waiting())
+            try:
+                self._send(member, self._waiting[0], wait=False)
+            except BlockingIOError:
+                return  # Its socket is full.
+            self._next_waiting()
 
     # The collector.
 

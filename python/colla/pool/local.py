@@ -26,7 +26,7 @@ class Plan:
 class LocalWorker:
     """A process that this one started, which ends with it. Thread safety: none."""
 
-    most_ahead = 16
+    most_ahead = 128
     is_replaced = True
 
     def __init__(self, plan: Plan, name: str) -> None:
