@@ -10,8 +10,10 @@ namespace colla::launch {
 
 HostFlags::HostFlags(CLI::App& app) {
   constexpr char kGroup[] = "Hosts and output";
-  app.add_option("-H,--hosts,--host", hosts_,
-                 "hosts with room for so many workers each, filled one by one; reached by ssh")
+  app.add_option(
+         "-H,--hosts,--host", hosts_,
+         "hosts with room for so many workers each, filled one by one; reached by ssh, or by srun "
+         "in an allocation of Slurm")
       ->option_text("HOST:SLOTS,…")
       ->group(kGroup);
   app.add_option("--hostfile,--machinefile", hostFile_,
