@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <utility>
 
 #include "base/help.h"
 #include "base/nearest.h"
@@ -138,11 +139,13 @@ std::string messageOf(CLI::App& app, const CLI::ParseError& error) {
   if (option != nullptr && text.find(": At Most 1 ") != std::string::npos) {
     return fmt::format("{} is given more than once", option->get_name());
   }
-  const auto members = text.find(" not in {");
-  if (option != nullptr && members != std::string::npos) {
-    const auto value = text.find(": ") + 2;
+  for (const auto& [before, after] :
+       {std::pair(": ", " not in {"), std::pair(": Value ", " not in range ")}) {
+    const auto end = text.find(after);
+    if (option == nullptr || end == std::string::npos) continue;
+    const auto value = text.find(before) + std::string_view(before).size();
     return fmt::format("{} is \"{}\", but takes {}", option->get_name(),
-                       text.substr(value, members - value), valueText(*option));
+                       text.substr(value, end - value), valueText(*option));
   }
   return text;
 }

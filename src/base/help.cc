@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 namespace colla {
@@ -35,6 +36,19 @@ std::string membersOf(const std::string& check) {
   return check.substr(1, check.size() - 2);
 }
 
+// What follows "a number": ", 1 or more" of "POSITIVE", " from 2 to 128" of "INT in [2 - 128]";
+// empty for other checks.
+std::string limitsOf(const std::string& type, const std::string& check) {
+  if (check == "NONNEGATIVE") return ", 0 or more";
+  if (check == "POSITIVE") return type == "FLOAT" ? " above 0" : ", 1 or more";
+  constexpr std::string_view kRange = " in [";
+  const auto range = check.find(kRange);
+  if (range == std::string::npos || !check.ends_with(']')) return "";
+  std::string limits = check.substr(range + kRange.size());
+  limits.pop_back();
+  return " from " + CLI::detail::find_and_replace(limits, " - ", " to ");
+}
+
 std::string wordOf(const CLI::Option& option) {
   if (!option.get_option_text().empty()) return option.get_option_text();
   const auto [type, check] = typeOf(option);
@@ -60,9 +74,10 @@ std::string valueText(const CLI::Option& option) {
                                   : members.substr(0, last) + " or " + members.substr(last + 1);
     return CLI::detail::find_and_replace(words, ",", ", ");
   }
-  if (type == "INT") return "a whole number";
-  if (type == "UINT") return "a whole number, 0 or more";
-  if (type == "FLOAT") return "a number";
+  const std::string limits = limitsOf(type, check);
+  if (type == "INT") return "a whole number" + limits;
+  if (type == "UINT") return "a whole number" + (limits.empty() ? ", 0 or more" : limits);
+  if (type == "FLOAT") return "a number" + limits;
   return wordOf(option);
 }
 

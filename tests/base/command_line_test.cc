@@ -74,6 +74,31 @@ TEST_F(CommandLineTest, ErrorsSayWhatAFlagTakes) {
   EXPECT_EQ(refusal({}), "colla do: MODEL is required" + see);
 }
 
+TEST_F(CommandLineTest, ErrorsSayTheLimitsOfANumber) {
+  double seconds = 0;
+  std::size_t least = 0;
+  app_.add_option("--nodes", count_, "hosts")->check(CLI::PositiveNumber);
+  app_.add_option("--least", least, "words")->check(CLI::NonNegativeNumber);
+  app_.add_option("--ranks", count_, "ranks")->check(CLI::Range(2, 128));
+  app_.add_option("--seconds", seconds, "how long")->check(CLI::Range(0.001, 60.0));
+  app_.add_option("--limit", seconds, "how long at most")->check(CLI::PositiveNumber);
+  const std::string see = " (see colla do --help)\n";
+  for (const std::string value : {"0", "abc"}) {
+    const std::string got = " is \"" + value + "\", but takes a ";
+    EXPECT_EQ(refusal({"mlp", "--nodes", value}),
+              "colla do: --nodes" + got + "whole number, 1 or more" + see);
+    EXPECT_EQ(refusal({"mlp", "--ranks", value}),
+              "colla do: --ranks" + got + "whole number from 2 to 128" + see);
+    EXPECT_EQ(refusal({"mlp", "--seconds", value}),
+              "colla do: --seconds" + got + "number from 0.001 to 60" + see);
+    EXPECT_EQ(refusal({"mlp", "--limit", value}),
+              "colla do: --limit" + got + "number above 0" + see);
+  }
+  EXPECT_EQ(refusal({"mlp", "--least", "-1"}),
+            "colla do: --least is \"-1\", but takes a whole number, 0 or more" + see);
+  EXPECT_EQ(refusal({"mlp", "--nodes", "1", "--ranks", "2", "--seconds", "60"}), "");
+}
+
 // Contract: a flag that lacks its value takes no other flag for it.
 TEST_F(CommandLineTest, AFlagIsNotTheValueOfAnother) {
   const std::string see = " (see colla do --help)\n";
