@@ -61,7 +61,7 @@ Result<Source> Source::open(const std::string& text) {
   std::error_code error;
   const fs::path path(named.path);
   if (!fs::exists(path, error)) {
-    return {StatusCode::kNotFound, fmt::format("there is no {}", named.path)};
+    return {StatusCode::kNotFound, fmt::format("there is no file or folder {}", named.path)};
   }
   const bool isFile = !fs::is_directory(path, error);
   // One that lost its manifest is named by what it lacks, not taken for an empty directory.

@@ -221,7 +221,7 @@ TEST_F(CompareTest, SourcesAreFoundWhereUsersPointTo) {
   EXPECT_THAT(messageOf("me@7@8"), HasSubstr("there is no step 8"));
   EXPECT_THAT(messageOf("me@x"), HasSubstr("what follows the @ is neither a step nor best"));
   EXPECT_THAT(messageOf("me@-1"), HasSubstr("what follows the @ is neither a step nor best"));
-  EXPECT_THAT(messageOf("gone"), HasSubstr("there is no " + path("gone")));
+  EXPECT_THAT(messageOf("gone"), HasSubstr("there is no file or folder " + path("gone")));
   EXPECT_THAT(messageOf("me@7/checkpoints/step-00000005@5"), HasSubstr("leave out @5"));
   std::filesystem::create_directory(path("empty"));
   EXPECT_THAT(messageOf("empty"), HasSubstr("there is no checkpoint in"));

@@ -61,7 +61,7 @@ TEST_F(CheckpointCommandsTest, ErrorsAreOneLineAndExitWithTwo) {
   flipBit(path("b/checkpoints/step-00000005/model.safetensors"), 150);
   for (const auto& [arguments, reason] : std::vector<std::pair<std::string, std::string>>{
            {"compare a", "B is required"},
-           {"compare a gone", "there is no gone"},
+           {"compare a gone", "there is no file or folder gone"},
            {"compare a@9 a", "there is no step 9"},
            {"compare a b", "model.safetensors is damaged"},
            {"compare a a --tolerance -1", "--tolerance"},
