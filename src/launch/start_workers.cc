@@ -73,20 +73,21 @@ Result<bool> becomesFront(const job::Place& place, const StartOptions& options) 
     return std::max(options.workers, 1) + options.servers > 1 || !options.where.hosts.empty();
   }
   const auto agree = [&](std::string_view flag, int wanted, int present,
-                         std::string_view what) -> Status {
+                         std::string_view one) -> Status {
     if (wanted == 0 || wanted == present) return {};
+    const std::string what = fmt::format("{} {}{}", present, one, present == 1 ? "" : "s");
     if (lists) {
       return {StatusCode::kInvalidArgument,
-              fmt::format("{} is {}, but the lists of hosts name {} {}: leave {} out", flag, wanted,
-                          present, what, flag)};
+              fmt::format("{} is {}, but the lists of hosts name {}: leave {} out", flag, wanted,
+                          what, flag)};
     }
     return {StatusCode::kInvalidArgument,
-            fmt::format("{} is {}, but {} has started {} {}: leave {} out, or start this program "
+            fmt::format("{} is {}, but {} has started {}: leave {} out, or start this program "
                         "without a launcher",
-                        flag, wanted, place.launcher, present, what, flag)};
+                        flag, wanted, place.launcher, what, flag)};
   };
-  COLLA_TRY(agree("--np", options.workers, place.size, "workers"));
-  COLLA_TRY(agree("--ps", options.servers, place.servers, "servers"));
+  COLLA_TRY(agree("--np", options.workers, place.size, "worker"));
+  COLLA_TRY(agree("--ps", options.servers, place.servers, "server"));
   return false;
 }
 

@@ -202,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(
               "--np is 3, but the lists of hosts name 2 workers"},
         Wrong{"NumberForOne",
               {"--worker_hosts", "localhost:1", "--np", "2"},
-              "--np is 2, but the lists of hosts name 1 workers"}),
+              "--np is 2, but the lists of hosts name 1 worker: leave --np out"}),
     [](const auto& test) { return std::string(test.param.what); });
 
 TEST(Cluster, UnderCollaRunItIsRefused) {

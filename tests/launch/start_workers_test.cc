@@ -215,7 +215,7 @@ TEST(BecomesFront, OnlyWithoutALauncherAndForCompany) {
   EXPECT_EQ(front(alone, 2, 0), "yes");
   alone.launcher = "colla";
   EXPECT_EQ(front(alone, 1, 0), "no");
-  EXPECT_THAT(front(alone, 2, 0), HasSubstr("--np is 2, but colla has started 1 workers"));
+  EXPECT_THAT(front(alone, 2, 0), HasSubstr("--np is 2, but colla has started 1 worker:"));
 
   job::Place member;
   member.launcher = "mpirun";
