@@ -251,7 +251,7 @@ Coordinator::Orders Coordinator::tick(TimePoint now) {
     names += (names.empty() ? "" : ", ") + options_.workers[worker];
   }
   std::ranges::move(
-      fail(fmt::format("step {} has waited {:.1f} s for {}", step_,
+      fail(fmt::format("step {} has waited {:.1f} s for {} (collective_timeout)", step_,
                        std::chrono::duration<double>(now - *waitingSince_).count(), names)),
       std::back_inserter(orders));
   return orders;

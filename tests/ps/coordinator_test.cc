@@ -266,7 +266,7 @@ TEST_F(CoordinatorTest, AStepThatNeverEndsNamesWhomItWaitedFor) {
   const auto orders = coordinator_->tick(now_ + 10s);
   ASSERT_THAT(orders, SizeIs(1));
   EXPECT_EQ(orders[0].kind, OrderKind::kFail);
-  EXPECT_EQ(orders[0].reason, "step 2 has waited 10.0 s for rank 0, rank 2");
+  EXPECT_EQ(orders[0].reason, "step 2 has waited 10.0 s for rank 0, rank 2 (collective_timeout)");
 }
 
 Squares squaresOf(int entry, double sum) {
