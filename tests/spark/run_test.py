@@ -1,12 +1,14 @@
 """`colla.spark.run()`: a function as the workers of a job, on executors."""
 
 import os
+import pathlib
 import signal
 import time
 
 import pytest
 
 import colla.spark
+from colla.spark import TFParallel
 
 
 def test_results_by_rank_of_a_job(context):
@@ -114,3 +116,38 @@ def test_what_cannot_be_is_said_before_anything_waits(context, arguments, says):
     with pytest.raises((ValueError, TypeError), match=says) as caught:
         colla.spark.run(**{"fn": print} | arguments)
     assert "\n" not in str(caught.value) and time.monotonic() - begin < 5
+
+
+COLLA = pathlib.Path(colla.__file__).parent / "bin" / "colla"
+TRAIN = ["train", "snn", "--data", "synthetic:mnist", "--steps", "20", "--batch", "32"]
+
+
+def test_a_program_in_cplusplus(context, tmp_path):
+    colla.spark.run_program(context, COLLA, [*TRAIN, "--strategy", "allreduce", "--checkpoint-dir", str(tmp_path / "model")], 2)
+    assert any((tmp_path / "model").iterdir())
+
+
+def test_a_program_with_a_parameter_server(context, tmp_path):
+    arguments = [*TRAIN, "--strategy", "ps-sync", "--checkpoint-dir", str(tmp_path / "model")]
+    colla.spark.run_program(context, COLLA, arguments, num_executors=2, num_ps=1)
+    assert any((tmp_path / "model").iterdir())
+
+
+def test_a_program_that_fails(context):
+    with pytest.raises(RuntimeError, match=r"rank \d .* ended with exit code 2\nIts last lines:\n  .*no-such-model"):
+        colla.spark.run_program(context, COLLA, ["train", "no-such-model"], 2)
+    with pytest.raises(RuntimeError, match="there is no program /no/such/program on"):
+        colla.spark.run_program(context, "/no/such/program", num_executors=2)
+    with pytest.raises(ValueError, match="2 executors with num_ps=2 leave no worker"):
+        colla.spark.run_program(context, COLLA, num_executors=2, num_ps=2)
+
+
+def test_independent_processes(context, tmp_path):
+    def work(folder, ctx):
+        assert "COLLA_JOB_NAME" not in os.environ and "RANK" not in os.environ
+        pathlib.Path(folder, str(ctx.worker_num)).write_text(f"of {ctx.num_workers}")
+
+    TFParallel.run(context, work, str(tmp_path), 2)
+    assert [(tmp_path / str(number)).read_text() for number in range(2)] == ["of 2", "of 2"]
+    with pytest.raises(RuntimeError, match="NameError: name 'nothing' is not defined"):
+        TFParallel.run(context, lambda args, ctx: nothing, None, 2)  # noqa: F821

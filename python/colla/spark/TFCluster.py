@@ -1,7 +1,6 @@
 """TensorFlowOnSpark's ``TFCluster``: training processes on the executors, and the rows of an RDD for them."""
 
 import functools
-import os
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -178,7 +177,7 @@ def run(
         roles,
         kept,
         reservation_timeout,
-        context={"defaultFS": _file_system(sc), "working_dir": os.getcwd()},
+        context=_job.places(sc),
         release_port=release_port,
     )
     return TFCluster(job, input_mode, queues, None)
@@ -200,12 +199,6 @@ def _roles(num_executors: int, num_ps: int, master_node: str | None, eval_node: 
     if len(roles) == num_ps + bool(eval_node) or num_executors > len(roles):
         roles += [("worker", i) for i in range(num_executors - len(roles))]
     return roles
-
-
-def _file_system(sc: Any) -> str:
-    """Hadoop's default, such as ``hdfs://namenode``, without a slash at its end."""
-    name: str = sc._jsc.hadoopConfiguration().get("fs.defaultFS")
-    return name[:-1] if name.startswith("file://") and len(name) > len("file://") and name.endswith("/") else name
 
 
 def _is_stream(data: Any) -> bool:

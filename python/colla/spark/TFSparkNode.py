@@ -21,6 +21,7 @@ class TFNodeContext:
         defaultFS: str = "file://",
         working_dir: str = ".",
         mgr: Any = None,
+        num_workers: int | None = None,
     ) -> None:
         self.worker_num = executor_id
         """This process's number in the cluster."""
@@ -32,7 +33,8 @@ class TFNodeContext:
         """Its number among those of the same name."""
         self.cluster_spec = dict(cluster_spec or {})
         """The addresses of all processes, by the names of their jobs."""
-        self.num_workers = sum(len(self.cluster_spec.get(job, [])) for job in ("master", "chief", "worker"))
+        workers = sum(len(self.cluster_spec.get(job, [])) for job in ("master", "chief", "worker"))
+        self.num_workers = workers if num_workers is None else num_workers
         """How many processes train."""
         self.defaultFS = defaultFS
         """Hadoop's default file system."""

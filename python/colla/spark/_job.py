@@ -10,6 +10,9 @@ from typing import Any
 
 from colla.spark import _control, _task
 
+START = 600.0
+"""Seconds in which all processes of a job must have started, unless the program says otherwise."""
+
 _SETTLING = 5.0  # Seconds that the others have to end by themselves once a process has failed.
 _ENDING = 10.0  # Seconds until all processes that were told to stop must be gone.
 
@@ -350,6 +353,21 @@ def check_context(sc: Any) -> None:
     if ".connect." in type(sc).__module__:
         raise TypeError("a Spark Connect session has no SparkContext: start the program with spark-submit, or a master")
     raise TypeError(f"sc must be a SparkContext, such as SparkSession's sparkContext, not {type(sc).__name__}")
+
+
+def all_slots(sc: Any) -> int:
+    """How many processes the executors can hold."""
+    check_slots(sc, 1)
+    return promised_slots(sc) or int(sc.defaultParallelism)
+
+
+def places(sc: Any) -> dict[str, str]:
+    """What the contexts of map_funs say about files: Hadoop's default, such as ``hdfs://namenode``, without a slash at its
+    end, and where the driver runs."""
+    system: str = sc._jsc.hadoopConfiguration().get("fs.defaultFS")
+    if system.startswith("file://") and len(system) > len("file://") and system.endswith("/"):
+        system = system[:-1]
+    return {"defaultFS": system, "working_dir": os.getcwd()}
 
 
 _REGISTERING = 120.0  # Seconds for executors to appear that the configuration promises.

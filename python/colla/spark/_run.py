@@ -57,12 +57,11 @@ def run(
     if sc is None:
         raise ValueError("there is no SparkContext: make one, or a SparkSession, before colla.spark.run()")
     if num_proc is None:
-        _job.check_slots(sc, 1)
-        num_proc = _job.promised_slots(sc) or sc.defaultParallelism
+        num_proc = _job.all_slots(sc)
     if num_proc < 1:
         raise ValueError(f"num_proc is {num_proc}, but must be at least 1")
     call = _call.pack(_with_variables(fn, dict(env)) if env else fn, tuple(args), dict(kwargs or {}))
-    job = _job.Job(sc, call, [("worker", i) for i in range(num_proc)], [True] * num_proc, start_timeout or 600)
+    job = _job.Job(sc, call, [("worker", i) for i in range(num_proc)], [True] * num_proc, start_timeout or _job.START)
     try:
         job.wait(list(range(num_proc)))
         return job.results()

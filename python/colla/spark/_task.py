@@ -32,6 +32,8 @@ class Plan:
 
 # The jobs, as TensorFlow calls them, whose processes are workers of Colla's.
 WORKERS = ("chief", "master", "worker")
+# And the name of processes that form no job.
+ALONE = "alone"
 
 
 def start(plan: Plan) -> Iterator[Any]:
@@ -106,9 +108,10 @@ def _node(plan: Plan, rank: int, places: list[list[str]], context: Any) -> dict[
         cluster.setdefault(job, []).append(f"{host}:{port}")
     job, index = plan.roles[rank]
     workers = [i for i, (name, _) in enumerate(plan.roles) if name in WORKERS]
-    variables = {"COLLA_JOB_ID": plan.job}
+    variables = {}
     if job in (*WORKERS, "ps"):
         variables |= {
+            "COLLA_JOB_ID": plan.job,
             "COLLA_WORKER_HOSTS": ",".join(f"{places[i][0]}:{places[i][1]}" for i in workers),
             "COLLA_JOB_NAME": "ps" if job == "ps" else "worker",
             "COLLA_TASK_INDEX": str(index if job == "ps" else workers.index(rank)),
@@ -142,12 +145,11 @@ def _node(plan: Plan, rank: int, places: list[list[str]], context: Any) -> dict[
         "release_port": plan.release_port,
     }
     if plan.context is not None:
-        order["context"] = plan.context | {
-            "executor_id": rank,
-            "job_name": job,
-            "task_index": index,
-            "cluster_spec": cluster,
-        }
+        order["context"] = plan.context | {"executor_id": rank}
+        if job == ALONE:
+            order["context"] |= {"num_workers": len(plan.roles)}
+        else:
+            order["context"] |= {"job_name": job, "task_index": index, "cluster_spec": cluster}
     return order
 
 
