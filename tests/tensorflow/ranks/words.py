@@ -18,6 +18,8 @@ with single_gpu_graph.as_default():
     whole_table = tf.convert_to_tensor(table)
     found = tf.matmul(tf.nn.embedding_lookup(table, ids), w)
     loss = tf.reduce_mean(tf.square(found - wanted), name="loss")
+    mine = tf.data.make_one_shot_iterator(parallax.shard.shard(tf.data.Dataset.range(10))).get_next()
+    shards = parallax.shard.create_num_shards_and_shard_id()
     global_step = tf.train.get_or_create_global_step()
     train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=global_step)
 
@@ -38,6 +40,8 @@ for number in range(10):
     assert len(results["loss"]) == num_replicas_per_worker == 1 and results["train"] == [None]
 values = [value[0] for value in session.run([whole_table, w, global_step])]
 assert num_workers == 2
+assert [session.run(mine)[0] for _ in range(3)] == [worker_id, worker_id + 2, worker_id + 4]
+assert session.run(list(shards)) == [[2], [worker_id]]
 assert values[2] == 10
 try:
     session.run(loss, {ids: np.zeros(8), wanted: np.zeros([8, 1])})
