@@ -310,14 +310,17 @@ class TestNothingIsLeft:
         program = subprocess.Popen(
             [sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
         )
-        workers = [int(program.stdout.readline()) for _ in range(2)]
-        # Others may put files into /dev/shm at this moment: these processes have none.
-        assert [named_memory(pid) for pid in (program.pid, *workers)] == [[]] * 3
-        if number == signal.SIGINT:
-            os.killpg(program.pid, number)  # As a terminal does.
-        else:
-            program.send_signal(number)
-        _, said = program.communicate(timeout=DEADLINE)
+        try:
+            workers = [int(program.stdout.readline()) for _ in range(2)]
+            # Others may put files into /dev/shm at this moment: these processes have none.
+            assert [named_memory(pid) for pid in (program.pid, *workers)] == [[]] * 3
+            if number == signal.SIGINT:
+                os.killpg(program.pid, number)  # As a terminal does.
+            else:
+                program.send_signal(number)
+            _, said = program.communicate(timeout=DEADLINE)
+        finally:
+            program.kill()
         assert said.count("Traceback") == (1 if number == signal.SIGINT else 0), said
         until(lambda: not any(map(lives, workers)), "the end of the workers")
 
