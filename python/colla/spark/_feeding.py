@@ -172,7 +172,7 @@ class Feeder:
             self._send({"size": size}, descriptor)
         finally:
             os.close(descriptor)
-        while select.select([self._line], [], [], 0)[0]:
+        while not self._done and select.select([self._line], [], [], 0)[0]:
             self._receive()
 
     def _is_full(self, size: int) -> bool:
