@@ -49,10 +49,16 @@ Status checkNumbers(const TrainOptions& options) {
   if (options.warmup && *options.warmup < 0) {
     return invalid("--warmup is {}, but cannot be negative", *options.warmup);
   }
-  if (options.saveEvery < 0 || options.evalEvery < 0 || options.keep < 0 ||
-      !(options.saveSeconds >= 0)) {
-    return invalid("--save-every, --save-seconds, --eval-every and --keep cannot be negative");
+  if (options.saveEvery < 0) {
+    return invalid("--save-every is {}, but takes 0 or more", options.saveEvery);
   }
+  if (!(options.saveSeconds >= 0)) {
+    return invalid("--save-seconds is {}, but takes 0 or more", options.saveSeconds);
+  }
+  if (options.evalEvery < 0) {
+    return invalid("--eval-every is {}, but takes 0 or more", options.evalEvery);
+  }
+  if (options.keep < 0) return invalid("--keep is {}, but takes 0 or more", options.keep);
   if (options.resume && options.directory.empty()) {
     return invalid("--resume needs --checkpoint-dir, the directory of the run to go on with");
   }
@@ -269,9 +275,9 @@ Result<RunPlan> makePlan(const TrainOptions& options, const job::Place& place, c
   }
   if (plan.workers > plan.slices) {
     return invalid(
-        "{} workers can't share {} slices: a worker runs at least one; start fewer "
+        "{} workers can't share {} slice{}: a worker runs at least one; start fewer "
         "workers or set --slices",
-        plan.workers, plan.slices);
+        plan.workers, plan.slices, plan.slices == 1 ? "" : "s");
   }
   return plan;
 }

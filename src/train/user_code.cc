@@ -38,6 +38,11 @@ Result<std::shared_ptr<const Dataset>> openPart(const Task& task, Part part) {
                     "kNotFound where there is no such part",
                     toString(part))};
   }
+  if (opened.ok() && (*opened)->size() < 1) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("data set \"{}\": the {} part has no samples: its size() is {}",
+                        (*opened)->describe(), toString(part), (*opened)->size())};
+  }
   return opened;
 }
 

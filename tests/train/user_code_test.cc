@@ -120,6 +120,21 @@ TEST(UserCodeTest, DataThatIsNotThereSaysSo) {
   EXPECT_THAT(errorOf(task), HasSubstr("the task has no data"));
 }
 
+TEST(UserCodeTest, DataWithoutSamplesSaysSo) {
+  struct Empty : Points {
+    std::int64_t size() const override { return 0; }
+  };
+  EXPECT_EQ(errorOf(taskOn(std::make_shared<Empty>())),
+            "data set \"points\": the train part has no samples: its size() is 0");
+  Task task = taskOn(std::make_shared<Points>());
+  task.data = [](Part part) -> Result<std::shared_ptr<const Dataset>> {
+    if (part == Part::kTest) return std::make_shared<Empty>();
+    return std::make_shared<Points>();
+  };
+  EXPECT_EQ(errorOf(task, 1, /*evaluate=*/true),
+            "data set \"points\": the test part has no samples: its size() is 0");
+}
+
 TEST(UserCodeTest, AModelThatIsNotThereSaysSo) {
   Task task = taskOn(std::make_shared<Points>());
   task.model = [] { return nullptr; };
