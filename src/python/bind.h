@@ -13,6 +13,8 @@ void bindCheckpoint(pybind11::module_& module);
 void bindJob(pybind11::module_& module);
 // Named collectives: Exchange.
 void bindNamed(pybind11::module_& module);
+// TFRecord files and tf.Examples: RecordReader, write_records, encode_example, decode_example.
+void bindRecords(pybind11::module_& module);
 // The table of strategies: StrategyTraits, strategies.
 void bindStrategy(pybind11::module_& module);
 

@@ -11,5 +11,6 @@ PYBIND11_MODULE(_core, module) {
   colla::python::bindCheckpoint(module);
   colla::python::bindJob(module);
   colla::python::bindNamed(module);
+  colla::python::bindRecords(module);
   colla::python::bindStrategy(module);
 }

@@ -86,6 +86,32 @@ TEST_F(RecordTest, FindsDamage) {
   EXPECT_EQ(RecordFile::open(folder_.path() + "/none").status().code(), StatusCode::kNotFound);
 }
 
+TEST_F(RecordTest, ReadsOneAfterAnother) {
+  const std::string whole = write({"first", "", std::string(100'000, 'x'), "last"});
+  auto reader = RecordReader::open(file_);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  for (const std::string& expected : {"first"s, ""s, std::string(100'000, 'x'), "last"s}) {
+    const auto record = reader->next();
+    ASSERT_TRUE(record.ok() && *record) << record.status();
+    EXPECT_EQ(textOf({(*record)->begin(), (*record)->end()}), expected);
+  }
+  for (int again = 0; again < 2; ++again) {
+    const auto end = reader->next();
+    EXPECT_TRUE(end.ok() && !*end) << end.status();
+  }
+  folder_.write("some.tfrecord", "");
+  auto empty = RecordReader::open(file_);
+  ASSERT_TRUE(empty.ok());
+  EXPECT_FALSE(*empty->next());
+  folder_.write("some.tfrecord", whole.substr(0, whole.size() - 1));
+  auto cut = RecordReader::open(file_);
+  ASSERT_TRUE(cut.ok());
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(cut->next().ok());
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_EQ(test::errorOf(cut->next()), file_ + ": record 3: the file ends inside of it");
+  }
+}
+
 TEST_F(RecordTest, AnUnfinishedFileIsRemoved) {
   {
     auto writer = RecordWriter::create(file_);
@@ -137,6 +163,29 @@ TEST(ExampleTest, ReadsWhatItWrites) {
     ASSERT_FALSE(part.ok()) << size;
     EXPECT_THAT(std::string(part.status().message()), HasSubstr("is no tf.Example"));
   }
+}
+
+// A list of another kind ends the one before, as protobuf has it; lists without elements keep their
+// kind.
+TEST(ExampleTest, AFeatureHasOneKind) {
+  const auto kindOf = [](const Feature& feature) {
+    const std::string bytes = exampleOf({{"a", feature}});
+    const auto example = Example::parse(bytesOf(bytes));
+    EXPECT_TRUE(example.ok()) << example.status();
+    return example->find("a")->kind();
+  };
+  for (const auto kind :
+       {FeatureKind::kNone, FeatureKind::kBytes, FeatureKind::kFloats, FeatureKind::kIntegers}) {
+    EXPECT_EQ(kindOf({.kindIfEmpty = kind}), kind);
+  }
+  EXPECT_EQ(kindOf({.integers = {1}, .kindIfEmpty = FeatureKind::kBytes}), FeatureKind::kIntegers);
+  const std::string two =  // {"a": float [1] and then int64 [1]}
+      "\x0a\x13\x0a\x11\x0a\x01"s
+      "a\x12\x0c\x12\x05\x0d\0\0\x80\x3f\x1a\x03\x0a\x01\x01"s;
+  const auto example = Example::parse(bytesOf(two));
+  ASSERT_TRUE(example.ok()) << example.status();
+  EXPECT_EQ(example->find("a")->kind(), FeatureKind::kIntegers);
+  EXPECT_THAT(example->find("a")->floats, IsEmpty());
 }
 
 TEST(CocoTest, GivesImagesTheirCaptions) {

@@ -43,18 +43,25 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (memory < 0 || ::write(memory, bytes.data(), bytes.size()) < 0) std::abort();
   const std::string path = "/proc/self/fd/" + std::to_string(memory);
   const colla::UniqueFd closes(memory);
+  auto reader = colla::data::RecordReader::open(path);
+  if (!reader.ok()) std::abort();
+  std::int64_t whole = 0;
+  for (auto record = reader->next(); record.ok() && *record; record = reader->next()) ++whole;
   const auto file = colla::data::RecordFile::open(path);
   if (!file.ok()) {
     if (!file.status().message().starts_with(path + ": ")) std::abort();
     return 0;
   }
+  std::int64_t wholeByNumber = 0;
   for (std::int64_t i = 0; i < file->size(); ++i) {
     const auto record = file->read(i);
+    if (record.ok() && wholeByNumber == i) ++wholeByNumber;
     if (!record.ok()) continue;
     const auto example = colla::data::Example::parse(*record);
     if (!example.ok()) continue;
     const auto* feature = example->find("a");
     if (feature != nullptr && feature->integers.size() > record->size()) std::abort();
   }
+  if (whole != wholeByNumber) std::abort();  // Both ways read the same, up to the first damage.
   return 0;
 }

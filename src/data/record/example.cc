@@ -55,6 +55,11 @@ void readIntegers(pbf_reader list, Feature& feature) {
   }
 }
 
+// As protobuf has it, a list of one kind ends one of another kind, and is added to one of its own.
+void begin(FeatureKind kind, Feature& feature) {
+  if (feature.kind() != kind) feature = {.kindIfEmpty = kind};
+}
+
 Feature readFeature(pbf_reader message) {
   Feature feature;
   while (message.next()) {
@@ -64,12 +69,15 @@ Feature readFeature(pbf_reader message) {
     }
     switch (message.tag()) {
       case kBytes:
+        begin(FeatureKind::kBytes, feature);
         readBytes(message.get_message(), feature);
         break;
       case kFloats:
+        begin(FeatureKind::kFloats, feature);
         readFloats(message.get_message(), feature);
         break;
       case kIntegers:
+        begin(FeatureKind::kIntegers, feature);
         readIntegers(message.get_message(), feature);
         break;
       default:
@@ -77,6 +85,19 @@ Feature readFeature(pbf_reader message) {
     }
   }
   return feature;
+}
+
+void appendList(const Feature& feature, protozero::pbf_writer& value) {
+  if (feature.kind() == FeatureKind::kNone) return;
+  const auto tag = static_cast<protozero::pbf_tag_type>(feature.kind());  // The same numbers.
+  if (feature.bytes.empty() && feature.floats.empty() && feature.integers.empty()) {
+    value.add_message(tag, "", 0);  // A nested writer would leave it out.
+    return;
+  }
+  protozero::pbf_writer list(value, tag);
+  for (const std::string_view one : feature.bytes) list.add_bytes(kFirst, one.data(), one.size());
+  list.add_packed_float(kFirst, feature.floats.begin(), feature.floats.end());
+  list.add_packed_int64(kFirst, feature.integers.begin(), feature.integers.end());
 }
 
 }  // namespace
@@ -128,19 +149,7 @@ std::string exampleOf(const std::map<std::string, Feature>& features) {
     protozero::pbf_writer entry(map, kFirst);
     entry.add_string(kFirst, name);
     protozero::pbf_writer value(entry, kEntryValue);
-    if (!feature.bytes.empty()) {
-      protozero::pbf_writer list(value, kBytes);
-      for (const std::string_view one : feature.bytes)
-        list.add_bytes(kFirst, one.data(), one.size());
-    }
-    if (!feature.floats.empty()) {
-      protozero::pbf_writer list(value, kFloats);
-      list.add_packed_float(kFirst, feature.floats.begin(), feature.floats.end());
-    }
-    if (!feature.integers.empty()) {
-      protozero::pbf_writer list(value, kIntegers);
-      list.add_packed_int64(kFirst, feature.integers.begin(), feature.integers.end());
-    }
+    appendList(feature, value);
   }
   return bytes;
 }

@@ -13,11 +13,22 @@
 
 namespace colla::data {
 
-// One of the lists has elements, the other two none.
+// The lists that a feature can have, with the numbers of their fields; kNone: it has none at all.
+enum class FeatureKind : std::uint8_t { kNone = 0, kBytes = 1, kFloats = 2, kIntegers = 3 };
+
+// One of the lists may have elements, the other two have none.
 struct Feature {
   std::vector<std::string_view> bytes{};
   std::vector<float> floats{};
   std::vector<std::int64_t> integers{};
+  // Which list it is if that is empty; ignored if one has elements.
+  FeatureKind kindIfEmpty = FeatureKind::kNone;
+
+  FeatureKind kind() const {
+    if (!bytes.empty()) return FeatureKind::kBytes;
+    if (!floats.empty()) return FeatureKind::kFloats;
+    return integers.empty() ? kindIfEmpty : FeatureKind::kIntegers;
+  }
 };
 
 // Its texts lie in the record, which must outlive it.
@@ -27,6 +38,8 @@ class Example {
   // skipped, as protobuf does.
   static Result<Example> parse(std::span<const std::byte> record);
 
+  // By name.
+  const std::map<std::string_view, Feature>& features() const { return features_; }
   // Null where there is none.
   const Feature* find(std::string_view name) const;
   // The first of its bytes; empty where there are none.

@@ -35,6 +35,30 @@ Result<std::size_t> readAt(int file, std::int64_t offset, std::span<std::byte> b
   return done;
 }
 
+Status wrongRecord(const std::string& path, std::int64_t index, std::string_view what) {
+  return {StatusCode::kIo, fmt::format("{}: record {}: {}", path, index, what)};
+}
+
+constexpr std::string_view kCutOff = "the file ends inside of it";
+constexpr std::string_view kDamagedData = "its data is damaged (CRC)";
+
+// What record `index` says about the length of its data. `left` bytes of the file begin with it.
+struct Claim {
+  std::int64_t length = 0;
+  std::string_view wrong;  // Empty: nothing.
+};
+Claim lengthIn(std::span<const std::byte, kHeader> header, std::int64_t index, std::int64_t left) {
+  ByteReader reader(header);
+  const auto length = reader.number<std::uint64_t>();
+  if (reader.number<std::uint32_t>() != maskedCrc32c(header.first<8>())) {
+    return {.wrong = index == 0 ? "no TFRecord file, or damaged at its beginning"
+                                : "its length is damaged (CRC)"};
+  }
+  const std::int64_t room = left - kHeader - kFooter;
+  if (room < 0 || length > static_cast<std::uint64_t>(room)) return {.wrong = kCutOff};
+  return {.length = static_cast<std::int64_t>(length), .wrong = {}};
+}
+
 }  // namespace
 
 Result<RecordFile> RecordFile::open(std::string path) {
@@ -51,18 +75,10 @@ Status RecordFile::scan() {
     const std::int64_t index = size();
     std::array<std::byte, kHeader> header{};
     COLLA_TRY_ASSIGN(const std::size_t got, readAt(file.descriptor.get(), begin, header, path_));
-    if (got < header.size()) return wrong(index, "the file ends inside of it");
-    ByteReader reader(header);
-    const auto length = reader.number<std::uint64_t>();
-    if (reader.number<std::uint32_t>() != maskedCrc32c(std::span(header).first<8>())) {
-      return wrong(index, index == 0 ? "no TFRecord file, or damaged at its beginning"
-                                     : "its length is damaged (CRC)");
-    }
-    const std::int64_t room = file.size - begin - kHeader - kFooter;
-    if (room < 0 || length > static_cast<std::uint64_t>(room)) {
-      return wrong(index, "the file ends inside of it");
-    }
-    begins_.push_back(begin + kHeader + static_cast<std::int64_t>(length) + kFooter);
+    if (got < header.size()) return wrong(index, kCutOff);
+    const Claim claim = lengthIn(header, index, file.size - begin);
+    if (!claim.wrong.empty()) return wrong(index, claim.wrong);
+    begins_.push_back(begin + kHeader + claim.length + kFooter);
   }
   if (size() > 0) return {};
   return {StatusCode::kIo, fmt::format("{}: the file is empty", path_)};
@@ -77,12 +93,48 @@ Result<std::vector<std::byte>> RecordFile::read(std::int64_t index) const {
   std::uint32_t crc = 0;
   std::memcpy(&crc, bytes.data() + bytes.size() - kFooter, sizeof(crc));
   bytes.resize(bytes.size() - kFooter);
-  if (crc != maskedCrc32c(bytes)) return wrong(index, "its data is damaged (CRC)");
+  if (crc != maskedCrc32c(bytes)) return wrong(index, kDamagedData);
   return bytes;
 }
 
 Status RecordFile::wrong(std::int64_t index, std::string_view what) const {
-  return {StatusCode::kIo, fmt::format("{}: record {}: {}", path_, index, what)};
+  return wrongRecord(path_, index, what);
+}
+
+Result<RecordReader> RecordReader::open(std::string path) {
+  COLLA_TRY_ASSIGN(OpenFile file, openFile(path));
+  std::FILE* const stream = ::fdopen(file.descriptor.get(), "rb");
+  if (stream == nullptr) return readFailure(path, errno);
+  (void)file.descriptor.release();  // The stream closes it.
+  return RecordReader(std::move(path), stream, file.size);
+}
+
+Result<std::optional<std::span<const std::byte>>> RecordReader::fail(std::string_view what) {
+  error_ = wrongRecord(path_, index_, what);
+  return error_;
+}
+
+Result<std::optional<std::span<const std::byte>>> RecordReader::next() {
+  if (!error_.ok()) return error_;
+  if (left_ == 0) return std::optional<std::span<const std::byte>>();
+  const auto cutOff = [this] {
+    if (std::ferror(file_.get()) == 0) return fail(kCutOff);
+    error_ = readFailure(path_, errno);
+    return Result<std::optional<std::span<const std::byte>>>(error_);
+  };
+  std::array<std::byte, kHeader> header{};
+  if (std::fread(header.data(), 1, kHeader, file_.get()) != kHeader) return cutOff();
+  const Claim claim = lengthIn(header, index_, left_);
+  if (!claim.wrong.empty()) return fail(claim.wrong);
+  record_.resize(claim.length + kFooter);
+  if (std::fread(record_.data(), 1, record_.size(), file_.get()) != record_.size()) return cutOff();
+  const std::span<const std::byte> data = std::span(record_).first(claim.length);
+  std::uint32_t crc = 0;
+  std::memcpy(&crc, data.data() + data.size(), sizeof(crc));
+  if (crc != maskedCrc32c(data)) return fail(kDamagedData);
+  left_ -= kHeader + claim.length + kFooter;
+  ++index_;
+  return std::optional(data);
 }
 
 Result<RecordWriter> RecordWriter::create(std::string path) {

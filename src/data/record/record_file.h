@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,6 +43,32 @@ class RecordFile {
 
   std::string path_;
   std::vector<std::int64_t> begins_;  // Of records, and the end of the last.
+};
+
+// Records one after another, through a buffer. A file without records is fine, and damage is found
+// when the reader comes to it. Move only, not thread safe.
+class RecordReader {
+ public:
+  static Result<RecordReader> open(std::string path);
+
+  // Nothing at the end. What it returns is there until the next call. After an error, the following
+  // calls return the same one.
+  Result<std::optional<std::span<const std::byte>>> next();
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  RecordReader(std::string path, std::FILE* file, std::int64_t size)
+      : path_(std::move(path)), file_(file), left_(size) {}
+  Result<std::optional<std::span<const std::byte>>> fail(std::string_view what);
+
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+  std::int64_t left_;       // Bytes of the file behind those that were read.
+  std::int64_t index_ = 0;  // Of the next record.
+  std::vector<std::byte> record_;
+  Status error_;
 };
 
 // Writes a file beside its final name, which it gets when it is complete. Move only, not thread
