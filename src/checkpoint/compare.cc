@@ -26,9 +26,41 @@ double distance(T a, T b) {
   }
 }
 
+Shape indexAt(std::uint64_t position, const Shape& shape) {
+  Shape index(shape.size());
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    index[i] = static_cast<std::int64_t>(position % static_cast<std::uint64_t>(shape[i]));
+    position /= static_cast<std::uint64_t>(shape[i]);
+  }
+  return index;
+}
+
+// The shortest text that is read as the same value; of NaNs, which have many, the bits.
 template <typename T>
-void compareElements(const TensorView& a, const TensorView& b, TensorComparison& result,
-                     std::uint64_t& first) {
+std::string elementText(T value, std::string_view foreignType) {
+  if constexpr (kIsFloat<T>) {
+    const double wide = valueOf(value);
+    if (std::isnan(wide)) {
+      std::uint64_t bits = 0;
+      std::memcpy(&bits, &value, sizeof(value));
+      return fmt::format("nan ({:#x})", bits);
+    }
+    // Sixteen bits of precision and fewer are all in a float.
+    if constexpr (sizeof(T) == sizeof(double)) return fmt::format("{}", wide);
+    return fmt::format("{}", static_cast<float>(wide));
+  } else {
+    if constexpr (std::is_same_v<T, std::int64_t>) {
+      if (foreignType == "uint64") return fmt::format("{}", static_cast<std::uint64_t>(value));
+    }
+    return fmt::format("{}", value);
+  }
+}
+
+template <typename T>
+void compareElements(const ListedTensor& left, const ListedTensor& right, TensorComparison& result,
+                     std::uint64_t& first, std::size_t values) {
+  const TensorView& a = left.tensor;
+  const TensorView& b = right.tensor;
   std::uint64_t largestUlp = 0;
   for (std::size_t i = 0; i < result.elements; ++i) {
     const std::size_t at = i * sizeof(T);
@@ -36,6 +68,10 @@ void compareElements(const TensorView& a, const TensorView& b, TensorComparison&
     const T x = loadElement<T>(a.bytes, i);
     const T y = loadElement<T>(b.bytes, i);
     if (result.differing++ == 0) first = i;
+    if (result.values.size() < values) {
+      result.values.push_back({indexAt(i, a.shape), elementText(x, left.foreignType),
+                               elementText(y, left.foreignType)});
+    }
     if constexpr (kIsFloat<T>) {
       if (std::isnan(valueOf(x)) || std::isnan(valueOf(y))) {
         result.nan = true;
@@ -48,33 +84,24 @@ void compareElements(const TensorView& a, const TensorView& b, TensorComparison&
   if constexpr (kIsFloat<T>) result.largestUlp = largestUlp;
 }
 
-Shape indexAt(std::uint64_t position, const Shape& shape) {
-  Shape index(shape.size());
-  for (std::size_t i = shape.size(); i-- > 0;) {
-    index[i] = static_cast<std::int64_t>(position % static_cast<std::uint64_t>(shape[i]));
-    position /= static_cast<std::uint64_t>(shape[i]);
-  }
-  return index;
-}
-
 std::string both(std::string_view a, std::string_view b) {
   return a == b ? std::string(a) : fmt::format("{} / {}", a, b);
 }
 
-TensorComparison onlyIn(const Item& item, Outcome outcome) {
+TensorComparison onlyIn(const ListedTensor& item, Outcome outcome) {
   TensorComparison result;
-  result.name = item.tensor->name;
+  result.name = item.tensor.name;
   result.part = item.part;
-  result.type = toString(item.tensor->type);
-  result.shape = toString(item.tensor->shape);
+  result.type = item.typeText();
+  result.shape = toString(item.tensor.shape);
   result.outcome = outcome;
   return result;
 }
 
-std::vector<std::string> notesOn(const Source& a, const Source& b) {
+std::vector<std::string> notesOn(const Listing& a, const Listing& b) {
   std::vector<std::string> notes;
-  const Loaded* left = a.checkpoint();
-  const Loaded* right = b.checkpoint();
+  const Loaded* left = a.checkpoint;
+  const Loaded* right = b.checkpoint;
   if (left != nullptr && right != nullptr) {
     for (const Difference& difference : differences(left->manifest(), right->manifest())) {
       notes.push_back(fmt::format("{}: {} in A, {} in B; the same bits are not to be expected",
@@ -94,13 +121,13 @@ std::vector<std::string> notesOn(const Source& a, const Source& b) {
 // Tensors of the model and of the optimizer may have the same name.
 using Key = std::pair<bool, std::string_view>;
 
-std::map<Key, Item> keyed(const Source& source, bool withOptimizer) {
-  std::map<Key, Item> items;
-  for (const Item& item : source.items()) {
-    const bool optimizer = item.part == Part::kOptimizer;
-    if (!optimizer || withOptimizer) items[{optimizer, item.tensor->name}] = item;
+std::map<Key, const ListedTensor*> keyed(const Listing& listing, bool withOptimizer) {
+  std::map<Key, const ListedTensor*> tensors;
+  for (const ListedTensor& listed : listing.tensors) {
+    const bool optimizer = listed.part == Part::kOptimizer;
+    if (!optimizer || withOptimizer) tensors[{optimizer, listed.tensor.name}] = &listed;
   }
-  return items;
+  return tensors;
 }
 
 }  // namespace
@@ -127,14 +154,17 @@ std::string_view toString(Outcome outcome) {
 
 bool Comparison::equal() const { return std::ranges::all_of(tensors, &TensorComparison::equal); }
 
-TensorComparison compareTensors(const TensorView& a, const TensorView& b,
-                                std::optional<double> tolerance) {
+TensorComparison compareTensors(const ListedTensor& left, const ListedTensor& right,
+                                std::optional<double> tolerance, std::size_t values) {
+  const TensorView& a = left.tensor;
+  const TensorView& b = right.tensor;
   TensorComparison result;
   result.name = a.name;
-  result.type = both(toString(a.type), toString(b.type));
+  result.type = both(left.typeText(), right.typeText());
   result.shape = both(toString(a.shape), toString(b.shape));
-  if (a.type != b.type || a.shape != b.shape) {
-    result.outcome = a.type != b.type ? Outcome::kOtherType : Outcome::kOtherShape;
+  const bool sameType = a.type == b.type && left.foreignType == right.foreignType;
+  if (!sameType || a.shape != b.shape) {
+    result.outcome = sameType ? Outcome::kOtherShape : Outcome::kOtherType;
     return result;
   }
   COLLA_CHECK(a.bytes.size() == b.bytes.size());
@@ -143,7 +173,9 @@ TensorComparison compareTensors(const TensorView& a, const TensorView& b,
     return result;
 
   std::uint64_t first = 0;
-  visitType(a.type, [&](auto type) { compareElements<decltype(type)>(a, b, result, first); });
+  visitType(a.type, [&](auto type) {
+    compareElements<decltype(type)>(left, right, result, first, values);
+  });
   result.firstIndex = indexAt(first, a.shape);
   const bool within = tolerance && !result.nan && result.largestAbsolute <= *tolerance;
   result.outcome = within ? Outcome::kWithin : Outcome::kDifferent;
@@ -151,22 +183,27 @@ TensorComparison compareTensors(const TensorView& a, const TensorView& b,
 }
 
 Comparison compare(const Source& a, const Source& b, std::optional<double> tolerance) {
-  Comparison comparison{a.path(), b.path(), tolerance, notesOn(a, b), {}};
-  const bool withOptimizer = (a.checkpoint() == nullptr) == (b.checkpoint() == nullptr);
+  return compare(listingOf(a), listingOf(b), tolerance);
+}
+
+Comparison compare(const Listing& a, const Listing& b, std::optional<double> tolerance,
+                   std::size_t values) {
+  Comparison comparison{a.path, b.path, tolerance, notesOn(a, b), {}};
+  const bool withOptimizer = (a.checkpoint == nullptr) == (b.checkpoint == nullptr);
   const auto left = keyed(a, withOptimizer);
   const auto right = keyed(b, withOptimizer);
-  for (const auto& [key, item] : left) {
+  for (const auto& [key, mine] : left) {
     const auto other = right.find(key);
     if (other == right.end()) {
-      comparison.tensors.push_back(onlyIn(item, Outcome::kOnlyInA));
+      comparison.tensors.push_back(onlyIn(*mine, Outcome::kOnlyInA));
       continue;
     }
-    auto result = compareTensors(*item.tensor, *other->second.tensor, tolerance);
-    result.part = std::min(item.part, other->second.part);  // A single file does not know.
+    auto result = compareTensors(*mine, *other->second, tolerance, values);
+    result.part = std::min(mine->part, other->second->part);  // A single file does not know.
     comparison.tensors.push_back(std::move(result));
   }
-  for (const auto& [key, item] : right) {
-    if (!left.contains(key)) comparison.tensors.push_back(onlyIn(item, Outcome::kOnlyInB));
+  for (const auto& [key, theirs] : right) {
+    if (!left.contains(key)) comparison.tensors.push_back(onlyIn(*theirs, Outcome::kOnlyInB));
   }
   std::ranges::sort(comparison.tensors, {},
                     [](const TensorComparison& t) { return std::tie(t.part, t.name); });

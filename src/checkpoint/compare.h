@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/listing.h"
 #include "checkpoint/source.h"
 
 namespace colla::checkpoint {
@@ -24,6 +25,14 @@ enum class Outcome {
 };
 std::string_view toString(Outcome outcome);
 
+// An element that differs, as people write numbers: enough digits that other bits have another
+// text.
+struct ElementDifference {
+  Shape index;
+  std::string a;
+  std::string b;
+};
+
 struct TensorComparison {
   std::string name;
   Part part = Part::kTensor;
@@ -37,6 +46,7 @@ struct TensorComparison {
   std::optional<std::uint64_t> largestUlp;  // Floating-point types only.
   bool nan = false;  // Some differ in that a NaN is on one side, or another one.
   Shape firstIndex;  // Of the first that differs.
+  std::vector<ElementDifference> values{};  // The first ones, as many as were wanted.
 
   bool equal() const { return outcome == Outcome::kEqual || outcome == Outcome::kWithin; }
 };
@@ -53,11 +63,13 @@ struct Comparison {
 };
 
 // With a tolerance, elements whose absolute difference is up to it count as equal; a NaN is equal
-// to nothing but its own bits.
+// to nothing but its own bits. Of each tensor, the first `values` elements that differ are kept.
+Comparison compare(const Listing& a, const Listing& b, std::optional<double> tolerance = {},
+                   std::size_t values = 0);
 Comparison compare(const Source& a, const Source& b, std::optional<double> tolerance = {});
 
 // Element by element, for two tensors of one type and shape.
-TensorComparison compareTensors(const TensorView& a, const TensorView& b,
-                                std::optional<double> tolerance = {});
+TensorComparison compareTensors(const ListedTensor& a, const ListedTensor& b,
+                                std::optional<double> tolerance = {}, std::size_t values = 0);
 
 }  // namespace colla::checkpoint

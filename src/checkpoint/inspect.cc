@@ -20,15 +20,17 @@ double normOf(const TensorView& tensor) {
 
 }  // namespace
 
-Inspection inspect(const Source& source) {
+Inspection inspect(const Source& source) { return inspect(listingOf(source)); }
+
+Inspection inspect(const Listing& listing) {
   Inspection inspection;
-  inspection.path = source.path();
-  if (source.checkpoint() != nullptr) inspection.manifest = source.checkpoint()->manifest();
-  for (const Item& item : source.items()) {
-    const TensorView& tensor = *item.tensor;
-    inspection.tensors.push_back(
-        {tensor.name, item.part, tensor.type, tensor.shape, tensor.elements(), normOf(tensor)});
-    if (item.part == Part::kParameter || item.part == Part::kTensor)
+  inspection.path = listing.path;
+  if (listing.checkpoint != nullptr) inspection.manifest = listing.checkpoint->manifest();
+  for (const ListedTensor& listed : listing.tensors) {
+    const TensorView& tensor = listed.tensor;
+    inspection.tensors.push_back({tensor.name, listed.part, listed.typeText(), tensor.shape,
+                                  tensor.elements(), normOf(tensor)});
+    if (listed.part == Part::kParameter || listed.part == Part::kTensor)
       inspection.parameters += tensor.elements();
   }
   return inspection;

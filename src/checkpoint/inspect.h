@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/listing.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/source.h"
 
@@ -14,7 +15,7 @@ namespace colla::checkpoint {
 struct TensorSummary {
   std::string name;
   Part part = Part::kTensor;
-  DataType type = DataType::kFloat32;
+  std::string type;
   Shape shape;
   std::uint64_t elements = 0;
   double norm = 0;  // Euclidean, added up in float64.
@@ -28,6 +29,7 @@ struct Inspection {
 };
 
 // Reads every tensor once.
+Inspection inspect(const Listing& listing);
 Inspection inspect(const Source& source);
 
 }  // namespace colla::checkpoint

@@ -52,6 +52,23 @@ std::string summaryOf(const Comparison& comparison) {
   return fmt::format("different: {} of {} tensors{}", bad, count, farthest);
 }
 
+// The first elements that differ, one a line.
+std::string valuesText(const Comparison& comparison) {
+  std::string text;
+  for (const TensorComparison& tensor : comparison.tensors) {
+    for (const ElementDifference& element : tensor.values) {
+      text +=
+          fmt::format("{}{}: {} in A, {} in B\n", printable(tensor.name),
+                      element.index.empty() ? "" : toString(element.index), element.a, element.b);
+    }
+    const std::uint64_t more = tensor.differing - tensor.values.size();
+    if (!tensor.values.empty() && more > 0) {
+      text += fmt::format("{}: {} more\n", printable(tensor.name), more);
+    }
+  }
+  return text.empty() ? text : "\n" + text;
+}
+
 json toJson(const Manifest& manifest) {
   return json::parse(encodeManifest(manifest), nullptr, false);
 }
@@ -76,7 +93,8 @@ std::string table(const Comparison& comparison) {
                     compared ? fmt::format("{} of {}", tensor.differing, tensor.elements) : "",
                     absoluteText(tensor), ulpText(tensor)});
   }
-  return text + aligned(rows, {0, 1, 2, 3, 4, 5}) + "\n" + summaryOf(comparison) + "\n";
+  return text + aligned(rows, {0, 1, 2, 3, 4, 5}) + valuesText(comparison) + "\n" +
+         summaryOf(comparison) + "\n";
 }
 
 std::string table(const Inspection& inspection) {
@@ -107,9 +125,9 @@ std::string table(const Inspection& inspection) {
   }
   rows = {{"tensor", "part", "type", "shape", "elements", "norm"}};
   for (const TensorSummary& tensor : inspection.tensors) {
-    rows.push_back({printable(tensor.name), std::string(toString(tensor.part)),
-                    std::string(toString(tensor.type)), toString(tensor.shape),
-                    fmt::format("{}", tensor.elements), fmt::format("{:.6g}", tensor.norm)});
+    rows.push_back({printable(tensor.name), std::string(toString(tensor.part)), tensor.type,
+                    toString(tensor.shape), fmt::format("{}", tensor.elements),
+                    fmt::format("{:.6g}", tensor.norm)});
   }
   return text + aligned(rows, {0, 1, 2, 3}) +
          fmt::format("\n{} parameters in {} tensors\n", inspection.parameters,
@@ -132,6 +150,9 @@ std::string toJson(const Comparison& comparison) {
       row["largest_ulp"] = tensor.nan || !tensor.largestUlp ? json() : json(*tensor.largestUlp);
       row["nan"] = tensor.nan;
       row["first_index"] = tensor.firstIndex;
+      for (const ElementDifference& element : tensor.values) {
+        row["values"].push_back({{"index", element.index}, {"a", element.a}, {"b", element.b}});
+      }
     }
     tensors.push_back(std::move(row));
   }
@@ -149,7 +170,7 @@ std::string toJson(const Inspection& inspection) {
   for (const TensorSummary& tensor : inspection.tensors) {
     tensors.push_back({{"name", tensor.name},
                        {"part", toString(tensor.part)},
-                       {"type", toString(tensor.type)},
+                       {"type", tensor.type},
                        {"shape", tensor.shape},
                        {"elements", tensor.elements},
                        {"norm", tensor.norm}});

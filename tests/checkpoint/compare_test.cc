@@ -21,13 +21,15 @@ using ::testing::IsEmpty;
 
 template <typename T>
 TensorComparison compareValues(const std::vector<T>& a, const std::vector<T>& b,
-                               std::optional<double> tolerance = {}, Shape shape = {}) {
+                               std::optional<double> tolerance = {}, Shape shape = {},
+                               std::size_t values = 0) {
   if (shape.empty()) shape = {static_cast<std::int64_t>(a.size())};
   Tensors left;
   Tensors right;
   left.add<T>("t", shape, a);
   right.add<T>("t", shape, b);
-  return compareTensors(left.views()[0], right.views()[0], tolerance);
+  return compareTensors({.tensor = left.views()[0]}, {.tensor = right.views()[0]}, tolerance,
+                        values);
 }
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -53,6 +55,29 @@ TEST(CompareTensors, TellsHowFarAndWhere) {
   EXPECT_THAT(result.firstIndex, ElementsAre(1, 1));
   EXPECT_EQ(compareValues<float>({1}, {next}).largestUlp, 1U);
   EXPECT_THAT(compareValues<float>({1}, {next}, {}, Shape{1, 1}).firstIndex, ElementsAre(0, 0));
+}
+
+// Both sides, in as many digits as tell them apart.
+TEST(CompareTensors, KeepsTheFirstValuesThatDiffer) {
+  const auto textsOf = [](const TensorComparison& result) {
+    std::vector<std::string> texts;
+    for (const auto& [index, a, b] : result.values) {
+      texts.push_back(toString(index) + " " + a + " " + b);
+    }
+    return texts;
+  };
+  const float next = std::nextafter(0.1F, 1.0F);
+  EXPECT_THAT(textsOf(compareValues<float>({1, 0.1F, 3, kNan}, {2, next, 4, 3}, {}, {2, 2}, 2)),
+              ElementsAre("[0, 0] 1 2", "[0, 1] 0.1 0.10000001"));
+  EXPECT_THAT(textsOf(compareValues<float>({1, kNan, -0.0F}, {1, 2, 0}, {}, {}, 5)),
+              ElementsAre("[1] nan (0x7fc00000) 2", "[2] -0 0"));
+  EXPECT_THAT(textsOf(compareValues<double>({0.1}, {std::nextafter(0.1, 1.0)}, {}, {}, 1)),
+              ElementsAre("[0] 0.1 0.10000000000000002"));
+  EXPECT_THAT(textsOf(compareValues<BFloat16>({{0x3f80}}, {{0x3f81}}, {}, {}, 1)),
+              ElementsAre("[0] 1 1.0078125"));
+  EXPECT_THAT(textsOf(compareValues<std::uint8_t>({65}, {200}, {}, {}, 1)),
+              ElementsAre("[0] 65 200"));
+  EXPECT_THAT(textsOf(compareValues<float>({1}, {2})), IsEmpty());
 }
 
 TEST(CompareTensors, UlpsCountAcrossZeroAndInEveryFloat) {
