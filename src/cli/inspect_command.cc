@@ -8,6 +8,7 @@
 #include "checkpoint/source.h"
 #include "checkpoint_argument.h"
 #include "commands.h"
+#include "foreign/open.h"
 
 namespace colla::cli {
 
@@ -19,14 +20,15 @@ int inspectCommand(const Arguments& arguments) {
   app.footer(
       "CHECKPOINT is a directory of checkpoints, a run's directory (the newest step is taken "
       "unless\n"
-      "one is named), the directory of one step, or a .safetensors file.\n");
+      "one is named), the directory of one step, a .safetensors file, a checkpoint of TensorFlow\n"
+      "(model.ckpt-100) or a weight file of Keras (.weights.h5, .h5, .keras).\n");
   std::string name;
   std::string json;
   addCheckpoint(app, name, "what to look at")->required();
   addJsonFlag(app, json, "the same as JSON");
   if (const auto exitCode = parse(app, arguments)) return *exitCode;
 
-  const auto source = checkpoint::Source::open(name);
+  const auto source = foreign::open(name);
   if (!source.ok()) {
     fmt::print(stderr, "{}: {}\n", app.get_name(), source.status().message());
     return 1;

@@ -14,6 +14,7 @@ using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class CheckpointCommandsTest : public CollaTest {
@@ -55,6 +56,16 @@ TEST_F(CheckpointCommandsTest, DifferencesWithinTheTolerance) {
   EXPECT_EQ(outcome.exitCode, 0);
   EXPECT_THAT(outcome.out, HasSubstr("\nequal within 1: 0 of 6 tensors have the same bits"));
   EXPECT_EQ(colla("compare a b --tolerance 0.99").exitCode, 1);
+}
+
+TEST_F(CheckpointCommandsTest, ValuesOfBothSides) {
+  const Outcome outcome = colla("compare a --values b --json result.json");
+  EXPECT_EQ(outcome.exitCode, 1);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("\nfc.bias[0]: 6 in A, 5 in B\n"),
+                                 HasSubstr("\nstep: 6 in A, 5 in B\n")));
+  const auto json = nlohmann::json::parse(readText(path("result.json")), nullptr, false);
+  EXPECT_EQ(json["tensors"][0]["values"][0]["b"], "5");
+  EXPECT_THAT(colla("compare a b --values=0").out, Not(HasSubstr("fc.bias[0]")));
 }
 
 TEST_F(CheckpointCommandsTest, ErrorsAreOneLineAndExitWithTwo) {
