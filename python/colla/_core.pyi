@@ -142,6 +142,41 @@ class Checkpoint:
     @property
     def optimizer(self) -> list[tuple[str, Array]]: ...
 
+class ServerChoice:
+    """What the servers do, by the names of include/colla/strategy_options.h; `optimizer` as colla/optimizer.h writes it."""
+
+    def __init__(
+        self,
+        strategy: str,
+        optimizer: str,
+        backup: int = 0,
+        max_staleness: int | None = None,
+        staleness: int = 0,
+        partitions: int = 0,
+    ) -> None: ...
+    def check(self) -> None:
+        """Raises ValueError for numbers that an optimizer can't have."""
+
+class Servers:
+    """A worker's end of the parameter servers: src/python/servers.cc. Variables are known by number, tables last."""
+
+    def __init__(
+        self,
+        job: Job,
+        values: list[tuple[str, AnyArray]],
+        first_table: int,
+        choice: ServerChoice,
+        step: int = 0,
+    ) -> None: ...
+    def step(
+        self, dense: list[AnyArray | None], tables: list[tuple[AnyArray, AnyArray] | None], factor: float = 1.0
+    ) -> tuple[bool, int]:
+        """Whether the servers took the gradients, and how many updates they have made."""
+
+    def value(self, number: int) -> Array: ...
+    def pull(self, number: int, rows: AnyArray) -> Array: ...
+    def leave(self, again: bool = False) -> None: ...
+
 class StrategyTraits:
     """What a strategy needs and takes: include/colla/strategy.h."""
 

@@ -15,6 +15,8 @@ void bindJob(pybind11::module_& module);
 void bindNamed(pybind11::module_& module);
 // TFRecord files and tf.Examples: RecordReader, write_records, encode_example, decode_example.
 void bindRecords(pybind11::module_& module);
+// A worker's end of the parameter servers: ServerChoice, Servers.
+void bindServers(pybind11::module_& module);
 // The table of strategies: StrategyTraits, strategies.
 void bindStrategy(pybind11::module_& module);
 

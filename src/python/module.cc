@@ -12,5 +12,6 @@ PYBIND11_MODULE(_core, module) {
   colla::python::bindJob(module);
   colla::python::bindNamed(module);
   colla::python::bindRecords(module);
+  colla::python::bindServers(module);
   colla::python::bindStrategy(module);
 }
