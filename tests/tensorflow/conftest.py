@@ -38,11 +38,11 @@ def environment():
 
 @pytest.fixture
 def run_ranks(python, environment):
-    """Runs a script of the folder `ranks` as a job of `np` workers, and returns the finished process. The job ends by
+    """Runs a script of the folder `ranks` as a job of `np` workers and `ps` servers, and returns the finished process. The job ends by
     itself after `timeout` seconds."""
 
-    def run(script, np=2, *, arguments=(), timeout=150, **variables):
-        launch = [COLLA, "run", "-np", str(np), "--timeout", str(timeout), "--"]
+    def run(script, np=2, *, ps=0, arguments=(), timeout=150, **variables):
+        launch = [COLLA, "run", "-np", str(np), "--ps", str(ps), "--timeout", str(timeout), "--"]
         return subprocess.run(
             [*launch, python, RANKS / script, *arguments],
             capture_output=True,

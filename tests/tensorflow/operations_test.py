@@ -45,7 +45,11 @@ def test_keras(run_ranks, tmp_path, which):
     succeeded(run_ranks("keras_fit.py", arguments=arguments, TF_USE_LEGACY_KERAS=str(int(which == "tf-keras"))))
 
 
-@pytest.mark.parametrize("legacy", ["0", "1"])
-def test_strategies(run_ranks, legacy):
-    only = ["check_fit"] if legacy == "1" else []
-    succeeded(run_ranks("strategies.py", arguments=only, TF_USE_LEGACY_KERAS=legacy))
+@pytest.mark.parametrize("servers", [1, 2])
+def test_strategies(run_ranks, servers):
+    only = [] if servers == 1 else ["check_bits", "check_asynchronous_servers_train"]
+    succeeded(run_ranks("strategies.py", ps=servers, arguments=only))
+
+
+def test_strategies_with_tf_keras(run_ranks):
+    succeeded(run_ranks("strategies.py", ps=1, arguments=["check_fit"], TF_USE_LEGACY_KERAS="1"))

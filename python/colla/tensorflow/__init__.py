@@ -29,6 +29,7 @@ from colla._built import (
     rocm_built,
 )
 from colla._process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from colla._server_options import ServerOptions
 from colla._world import (
     cross_rank,
     cross_size,

@@ -13,6 +13,7 @@ from colla.tensorflow._gradients import Groups, Reducer, check_groups, variables
 from colla.tensorflow._keras_optimizer import wrap
 from colla.tensorflow._keras_strategies import wrap_for
 from colla.tensorflow._local_sgd import LocalSgdOptions
+from colla.tensorflow._servers import ServerOptions
 from colla.tensorflow._strategy import Exchange
 from colla.tensorflow.compression import Compression, Compressor
 
@@ -33,13 +34,14 @@ def DistributedOptimizer(
     process_set: ProcessSet = global_process_set,
     scale_local_gradients: bool = True,
     strategy: str | None = None,
+    server_options: ServerOptions | None = None,
     local_sgd_options: LocalSgdOptions | None = None,
 ) -> Any:
     """An optimizer like `optimizer`, of a class derived from its own, that reduces gradients over ranks.
 
     ``colla.tensorflow.DistributedOptimizer`` says what the arguments mean. `op` takes Average and Sum.
     """
-    exchange = Exchange(strategy, local_sgd_options, op, process_set, backward_passes_per_step)
+    exchange = Exchange(strategy, server_options, local_sgd_options, op, process_set, backward_passes_per_step)
     if op not in (Average, Sum):
         raise ValueError(f"op takes Average or Sum for an optimizer of Keras, not {op}")
     if backward_passes_per_step <= 0:
@@ -54,8 +56,8 @@ def DistributedOptimizer(
         process_set,
         scale_local_gradients,
     )
-    if exchange.local:
-        return wrap_for(exchange, optimizer)
+    if exchange.servers or exchange.local:
+        return wrap_for(exchange, optimizer, reducer)
     return wrap(optimizer, reducer, backward_passes_per_step, average_aggregated_gradients)
 
 

@@ -11,10 +11,11 @@ from colla._reductions import Adasum, Average
 from colla.tensorflow import mpi_ops
 from colla.tensorflow._gradients import Groups, Reducer, check_groups
 from colla.tensorflow._local_sgd import LocalRounds, LocalSgdOptions
+from colla.tensorflow._servers import Served, ServerOptions, split
 from colla.tensorflow._strategy import Exchange
 from colla.tensorflow.compression import Compression, Compressor
 from colla.tensorflow.gradient_aggregation import LocalGradientAggregationHelper
-from colla.tensorflow.util import in_order
+from colla.tensorflow.util import dense, in_order
 
 _Pairs = Sequence[tuple[Any, Any]]
 
@@ -62,6 +63,47 @@ class _GraphOptimizer(tf.compat.v1.train.Optimizer):
         return self._agg_helper.apply_gradients(
             lambda: tf.group(apply()), lambda: tf.group(skip()), [gradient for gradient, _ in pairs]
         )
+
+
+class _ServedOptimizer(_GraphOptimizer):
+    """Has servers change the variables: all of them or, with hybrid, those with gradients of rows."""
+
+    _served: Served
+    _hybrid: bool
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
+        """Pairs of a gradient and its variable. Those that go to servers are this rank's, the others of all ranks."""
+        pairs = super(_GraphOptimizer, self).compute_gradients(*args, **kwargs)
+        if not self._hybrid:
+            return list(pairs)
+        return _reduced_beside_tables(self._reducer, _as_asked(self._reducer, pairs))
+
+    def apply_gradients(self, grads_and_vars: _Pairs, global_step: Any = None, name: str | None = None) -> Any:
+        """Ends this rank's step: the next values of all variables are in place then."""
+        served, others = split(_as_asked(self._reducer, grads_and_vars), self._hybrid)
+        # A thread of TensorFlow waits for the servers, so that what others wait for comes first.
+        with tf.control_dependencies(in_order([gradient for gradient, _ in others])):
+            updated = [self._served.update(served)]
+        if others:
+            updated.append(super(_GraphOptimizer, self).apply_gradients(others))
+        with tf.control_dependencies(in_order(updated)):
+            if global_step is not None:
+                return tf.compat.v1.assign_add(global_step, 1, name=name)
+            return tf.no_op(name) if not tf.executing_eagerly() else None
+
+
+def _as_asked(reducer: Reducer, pairs: _Pairs) -> list[tuple[Any, Any]]:
+    """The pairs, with whole gradients alone under ``sparse_as_dense``."""
+    return [(dense(gradient) if reducer.sparse_as_dense else gradient, variable) for gradient, variable in pairs]
+
+
+def _reduced_beside_tables(reducer: Reducer, pairs: _Pairs) -> list[tuple[Any, Any]]:
+    """The pairs, with gradients of all ranks where they are whole."""
+    whole = [pair for pair in pairs if not isinstance(pair[0], tf.IndexedSlices)]
+    reduced = iter(reducer([gradient for gradient, _ in whole], [variable for _, variable in whole]))
+    return [
+        (gradient if isinstance(gradient, tf.IndexedSlices) else next(reduced), variable) for gradient, variable in pairs
+    ]
 
 
 class _LocalOptimizer(tf.compat.v1.train.Optimizer):
@@ -158,6 +200,7 @@ def DistributedOptimizer(
     process_set: ProcessSet = global_process_set,
     scale_local_gradients: bool = True,
     strategy: str | None = None,
+    server_options: ServerOptions | None = None,
     local_sgd_options: LocalSgdOptions | None = None,
 ) -> Any:
     """An optimizer like `optimizer`, of a class derived from its own, that reduces gradients over ranks.
@@ -180,11 +223,14 @@ def DistributedOptimizer(
         groups: Gradients that travel together: how many such groups, or lists of variables.
         process_set: The ranks that take part. On others the optimizer is as it was.
         scale_local_gradients: Gradients of local variables are divided by the number of ranks.
-        strategy: Beyond Horovod: ``allreduce``; or ``local-sgd``, where ranks train by themselves and average variables now
-            and then. The others are refused. None: what ``colla run --strategy`` says.
+        strategy: Beyond Horovod: ``allreduce``; ``ps-sync``, ``ps-async`` or ``ps-ssp``, where parameter servers hold the
+            variables and run the optimizer; ``hybrid``, where they do so for variables whose gradients are
+            ``tf.IndexedSlices``; or ``local-sgd``, where ranks train by themselves and average variables now and then.
+            None: what ``colla run --strategy`` says.
+        server_options: How the servers work; ValueError for an option that the strategy does not use.
         local_sgd_options: How often local-sgd averages, and its outer optimizer.
     """
-    exchange = Exchange(strategy, local_sgd_options, op, process_set, backward_passes_per_step)
+    exchange = Exchange(strategy, server_options, local_sgd_options, op, process_set, backward_passes_per_step)
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor is for op=Average alone")
     if op == Adasum and average_aggregated_gradients:
@@ -210,6 +256,7 @@ def DistributedOptimizer(
             process_set=process_set,
             scale_local_gradients=scale_local_gradients,
             strategy=strategy,
+            server_options=server_options,
             local_sgd_options=local_sgd_options,
         )
     if exchange.local:
@@ -220,7 +267,9 @@ def DistributedOptimizer(
         made = derive(optimizer, _DeltaOptimizer)
         made._compression, made._passes = compression, backward_passes_per_step
         return made
-    made = derive(optimizer, _GraphOptimizer)
+    made = derive(optimizer, _ServedOptimizer if exchange.servers else _GraphOptimizer)
+    if exchange.servers:
+        made._served, made._hybrid = exchange.serve(optimizer), exchange.hybrid
     made._optimizer = optimizer  # Where programs for Horovod look for it.
     made._reducer = Reducer(
         name or f"Distributed{type(optimizer).__name__}",

@@ -220,7 +220,7 @@ def check_checkpoints_of_a_monitored_session():
 def check_refusals():
     with raises(ValueError, "op=Average alone"):
         hvd.DistributedOptimizer(v1.train.GradientDescentOptimizer(1.0), op=hvd.Sum, gradient_predivide_factor=2.0)
-    with raises(NotImplementedError, "strategy hybrid is not for TensorFlow yet"):
+    with raises(ValueError, "strategy hybrid needs parameter servers: start the job with colla run --ps 1"):
         hvd.DistributedOptimizer(v1.train.GradientDescentOptimizer(1.0), strategy="hybrid")
     with raises(ValueError, "there is no strategy 'none'"):
         hvd.DistributedOptimizer(v1.train.GradientDescentOptimizer(1.0), strategy="none")

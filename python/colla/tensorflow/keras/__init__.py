@@ -18,6 +18,7 @@ from colla.tensorflow import (
     Compression,
     LocalSgdOptions,
     ProcessSet,
+    ServerOptions,
     Sum,
     add_process_set,
     ccl_built,
