@@ -5,7 +5,7 @@ from typing import Any
 
 
 class PSConfig:
-    """Of servers, which there are none of yet."""
+    """Of servers. They are Colla's: its transport and its way to cut variables leave nothing to choose here."""
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class Config:
     """A run.
 
     Args:
-        run_option: ``HYBRID`` or ``MPI``: gradients are reduced among workers, and those of rows (``tf.IndexedSlices``)
-            gathered. ``PS`` is refused.
+        run_option: ``HYBRID``: gradients of rows (``tf.IndexedSlices``) go to servers, others are reduced among workers;
+            ``MPI``: all are reduced; ``PS``: all go to servers.
         average_sparse: Gradients of rows are averaged over workers, as others are; otherwise they are added up.
         sess_config: A ``tf.compat.v1.ConfigProto``.
         redirect_path: A folder to which each worker's output is written, too.

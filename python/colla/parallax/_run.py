@@ -13,11 +13,14 @@ import tensorflow as tf
 
 import colla.tensorflow as hvd
 from colla._command import COMMAND
+from colla._server_options import ServerOptions
+from colla.parallax import _partitions
 from colla.parallax._config import Config
 from colla.parallax._log import log
 from colla.parallax._session import Profile, Session
 from colla.tensorflow._gradients import Reducer
-from colla.tensorflow._programs import place_here, take_over
+from colla.tensorflow._programs import BeginTogether, ServedGraph, place_here, take_over
+from colla.tensorflow._servers import Rule, Served
 
 v1 = tf.compat.v1
 
@@ -63,29 +66,36 @@ def parallel_run(
     Args:
         single_gpu_graph: A complete graph for one process, whose optimizer is one of TensorFlow's.
         resource_info: A file with a host in each line. ``host: 0,1`` is a host with as many workers as numbers.
-        sync: A step waits for all workers. False is refused: it needs servers.
+        sync: A step waits for all workers. Otherwise servers take each worker's gradients as they come.
         parallax_config: The rest.
     """
     config = parallax_config or Config()
     if config.run_option not in _OPTIONS:
         raise ValueError(f"run_option is {config.run_option!r}, but takes {', '.join(_OPTIONS)}")
-    if not sync or config.run_option == "PS":
-        raise NotImplementedError(
-            "run_option PS and sync=False need parameter servers, which TensorFlow does not have here yet: use HYBRID or MPI"
-        )
+    if not sync and config.run_option == "MPI":
+        raise ValueError("sync=False is for servers, and run_option MPI has none")
     applications = _applications.get(single_gpu_graph, [])
     if not applications:
         raise ValueError(
             "the graph has no optimizer of tf.compat.v1.train, or it was made before `import parallax`, which has to know"
         )
     if "COLLA_ROLE" not in os.environ:
-        sys.exit(_start_workers(resource_info, config))
-    hvd.init()
+        sys.exit(_start_workers(resource_info, _strategy(applications, sync, config), config))
+    hvd.init()  # A server serves here, and ends.
     with single_gpu_graph.as_default():
-        _change(applications, config)
+        _change(applications, _strategy(applications, sync, config), config)
         session = _session(single_gpu_graph, config)
     log.info("worker %d of %d", hvd.rank(), hvd.size())
     return Session(session), hvd.size(), hvd.rank(), 1
+
+
+def _strategy(applications: list[_Application], sync: bool, config: Config) -> str:
+    if not sync:
+        return "ps-async"
+    if config.run_option == "PS":
+        return "ps-sync"
+    has_rows = any(isinstance(gradient, tf.IndexedSlices) for one in applications for gradient, _ in one.pairs)
+    return "hybrid" if config.run_option == "HYBRID" and has_rows else "allreduce"
 
 
 def hosts_of(resource_info: str) -> dict[str, int]:
@@ -105,10 +115,12 @@ def hosts_of(resource_info: str) -> dict[str, int]:
     return hosts
 
 
-def _start_workers(resource_info: str, config: Config) -> int:
-    """Starts this program again as each worker."""
+def _start_workers(resource_info: str, strategy: str, config: Config) -> int:
+    """Starts this program again as each worker, and as servers if it needs them: one for each host."""
     hosts = hosts_of(resource_info)
     command = [COMMAND, "run", "-np", str(sum(hosts.values()))]
+    if strategy != "allreduce":
+        command += ["--ps", str(len(hosts))]
     if list(hosts) not in (["localhost"], ["127.0.0.1"]):
         command += ["-H", ",".join(f"{host}:{slots}" for host, slots in hosts.items())]
     if config.redirect_path:
@@ -117,16 +129,30 @@ def _start_workers(resource_info: str, config: Config) -> int:
     return subprocess.run([*command, "--", *program]).returncode
 
 
-def _change(applications: list[_Application], config: Config) -> None:
-    """Has each optimizer's operation take gradients of all workers."""
+def _change(applications: list[_Application], strategy: str, config: Config) -> None:
+    """Has each optimizer's operation take gradients of all workers, or servers take its place."""
     for number, one in enumerate(applications):
         whole = [pair for pair in one.pairs if not isinstance(pair[0], tf.IndexedSlices)]
         rows = [pair for pair in one.pairs if isinstance(pair[0], tf.IndexedSlices)]
-        pairs = _reduced(f"Parallax_{number}", whole, hvd.Average)
-        pairs += _reduced(f"Parallax_rows_{number}", rows, hvd.Average if config.average_sparse else hvd.Sum)
-        step = one.own(pairs, global_step=one.global_step)
+        steps = []
+        if strategy in ("allreduce", "hybrid"):
+            own = _reduced(f"Parallax_{number}", whole, hvd.Average)
+            if strategy == "allreduce":
+                own += _reduced(f"Parallax_rows_{number}", rows, hvd.Average if config.average_sparse else hvd.Sum)
+            if own:
+                steps.append(one.own(own, global_step=None if strategy == "hybrid" else one.global_step))
+        if strategy != "allreduce":
+            mean = strategy != "ps-async"
+            served = Served(
+                strategy, Rule(one.optimizer), ServerOptions(partitions=_partitions.wanted[0]),
+                mean, mean and config.average_sparse,
+            )
+            graph = ServedGraph(served, rows if strategy == "hybrid" else one.pairs, one.global_step)
+            # A thread of TensorFlow waits for the servers, so that what others wait for comes first.
+            with tf.control_dependencies(steps):
+                steps = [graph.update()]
         one.seam._remove_all_control_inputs()
-        one.seam._add_control_inputs([step if isinstance(step, tf.Operation) else step.op])
+        one.seam._add_control_inputs([step if isinstance(step, tf.Operation) else step.op for step in steps])
 
 
 def _reduced(name: str, pairs: list[tuple[Any, Any]], op: Any) -> list[tuple[Any, Any]]:
@@ -148,7 +174,7 @@ def _session(graph: Any, config: Config) -> Any:
     return v1.train.MonitoredTrainingSession(
         is_chief=True,  # Each worker makes variables of its own.
         checkpoint_dir=checkpoints.ckpt_dir if chief else None,
-        hooks=[hvd.BroadcastGlobalVariablesHook(0), *([Profile(profile)] if traced else [])],
+        hooks=[BeginTogether(), *([Profile(profile)] if traced else [])],
         config=config.sess_config,
         **(saves if chief else {}),
     )
