@@ -53,8 +53,8 @@ print(json.dumps(checkpoints))
 """
 
 
-def test_deepfam_in_two_systems(python, tmp_path):
-    """200 steps: Horovod's collectives and Parallax give the same checkpoints in every bit."""
+def test_deepfam_in_three_systems(python, tmp_path):
+    """200 steps: TensorFlow's servers, Horovod's collectives and Parallax give the same checkpoints in every bit."""
     letters = random.Random(1)
     lines = ["".join(letters.choices("ACDEFGHIKLMNPQRSTVWYX", k=letters.randint(30, 60))) for _ in range(70)]
     (tmp_path / "data.tsv").write_text("".join(f"{i % 4}\t{line}\n" for i, line in enumerate(lines)))
@@ -63,13 +63,32 @@ def test_deepfam_in_two_systems(python, tmp_path):
     flags = ["--data", "data.tsv", *sizes]
     run([COLLA, "horovodrun", "-np", "2", "-H", "localhost:2", python, DEEPFAM / "run_horovod.py", *flags], tmp_path)
     run([python, DEEPFAM / "run_parallax.py", "--resource_info", "resource_info", *flags], tmp_path)
-    paths = [f"{system}_ckpt/model.ckpt-{step}" for system in ("horovod", "parallax") for step in (0, 100, 200)]
+    port = 20000 + os.getpid() % 20000
+    lists = ["--ps_hosts", f"localhost:{port}", "--worker_hosts", f"localhost:{port + 1},localhost:{port + 2}"]
+    processes = [
+        subprocess.Popen(
+            [python, DEEPFAM / "run_tf.py", *lists, "--job_name", job, "--task_index", str(task), *flags],
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for job, task in (("ps", 0), ("worker", 0), ("worker", 1))
+    ]
+    try:
+        errors = [process.communicate(timeout=240)[1] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert [process.returncode for process in processes] == [0, 0, 0], "".join(errors)[-4000:]
+
+    paths = [f"{system}_ckpt/model.ckpt-{step}" for system in ("tf", "horovod", "parallax") for step in (0, 100, 200)]
     found = json.loads(run([python, "-c", READ, *paths], tmp_path).splitlines()[-1])
     for step in (0, 100, 200):
-        ours, theirs = (found[f"{system}_ckpt/model.ckpt-{step}"] for system in ("parallax", "horovod"))
-        assert ours.keys() == theirs.keys()
-        different = [name for name in ours if ours[name] != theirs[name]]
+        ours, horovod, parallax = (found[f"{system}_ckpt/model.ckpt-{step}"] for system in ("tf", "horovod", "parallax"))
+        assert ours.keys() == horovod.keys() == parallax.keys()
+        different = [name for name in ours if not ours[name] == horovod[name] == parallax[name]]
         assert not different, (step, different)
-    assert found["horovod_ckpt/model.ckpt-100"] != found["horovod_ckpt/model.ckpt-200"]
-    logs = {(tmp_path / f"{system}_ckpt" / "log.txt").read_text() for system in ("horovod", "parallax")}
+    assert found["tf_ckpt/model.ckpt-100"] != found["tf_ckpt/model.ckpt-200"]
+    logs = {(tmp_path / f"{system}_ckpt" / "log.txt").read_text() for system in ("tf", "horovod", "parallax")}
     assert len(logs) == 1 and logs.pop().count("accuracy") == 200

@@ -1,7 +1,8 @@
 """DeepFam as a graph of TensorFlow 1, its data, and what the programs beside this one have in common.
 
 Convolutions of several window lengths over the letters of a protein, each with batch normalisation, ReLU and the maximum over all
-positions; dropout; a dense layer; one logit for each family. Trained by plain SGD; all programs get the same bits.
+positions; dropout; a dense layer; one logit for each family. Trained by plain SGD, for which servers and TensorFlow's kernels
+compute the same bits, so that the programs' checkpoints can be compared.
 """
 
 import argparse
@@ -13,7 +14,7 @@ LETTERS = "ACDEFGHIKLMNPQRSTVWY"
 
 
 def parser():
-    """The flags of all programs."""
+    """The flags of all three programs."""
     made = argparse.ArgumentParser()
     made.add_argument("--data", default="gpcr_train.tsv", help="label<TAB>sequence in each line")
     made.add_argument("--steps", type=int, default=200)

@@ -13,7 +13,8 @@ import colla.parallax as parallax  # was: import parallax
 
 parser = deepfam.parser()
 parser.add_argument("--resource_info", default="resource_info")
-parser.add_argument("--run_option", default="HYBRID", help="HYBRID or MPI")
+parser.add_argument("--run_option", default="HYBRID", help="HYBRID, MPI or PS")
+parser.add_argument("--async", dest="sync", action="store_false")
 parser.add_argument("--ckpt_dir", default="parallax_ckpt")
 options = parser.parse_args()
 
@@ -32,7 +33,7 @@ config = parallax.Config(
 )
 os.makedirs(options.ckpt_dir, exist_ok=True)
 session, workers, worker, replicas = parallax.parallel_run(
-    single, options.resource_info, sync=True, parallax_config=config
+    single, options.resource_info, sync=options.sync, parallax_config=config
 )
 log = deepfam.Log(options.ckpt_dir, worker)
 with session:
