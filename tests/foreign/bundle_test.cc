@@ -217,7 +217,7 @@ TEST_F(BundleTest, SaysWhatIsWrong) {
   std::filesystem::remove(prefix() + ".index");
   EXPECT_THAT(test::errorOf(open(prefix() + ".data-00000-of-00001")),
               HasSubstr("cannot open " + prefix() + ".index: No such file"));
-  EXPECT_THAT(test::errorOf(open(prefix())), HasSubstr("there is no " + prefix()));
+  EXPECT_THAT(test::errorOf(open(prefix())), HasSubstr("there is no file or folder " + prefix()));
 }
 
 }  // namespace
