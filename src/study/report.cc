@@ -97,11 +97,12 @@ Json sampledOf(const RunResult& run) {
   return roles;
 }
 
-// Of all processes of this host: /proc does not say which of them.
+// Of all processes of this host: /proc does not say which of them. Counted from the last sample
+// before the training, because a short one may end before the next sample.
 double loopbackPerSecond(const RunResult& run) {
   const HostSample* first = nullptr;
   for (const HostSample& sample : run.host) {
-    if (first == nullptr && sample.seconds >= run.trainingFrom) first = &sample;
+    if (first == nullptr || sample.seconds < run.trainingFrom) first = &sample;
   }
   if (first == nullptr || run.host.back().seconds <= first->seconds) return 0;
   return (run.host.back().loopback - first->loopback) / (run.host.back().seconds - first->seconds);
