@@ -56,4 +56,5 @@ def test_a_study_knows_every_strategy():
     from colla.study import style, tables
 
     names = {traits.name for traits in _core.strategies}
-    assert names == tables.EASE.keys() == style.COLOURS.keys() == style.MARKERS.keys()
+    assert names == tables.EASE.keys()
+    assert names <= style.COLOURS.keys() == style.MARKERS.keys()  # Other systems have theirs, too.
