@@ -41,19 +41,23 @@ class _Distributed:
 class _Keras3Optimizer(_Distributed):
     """``apply()`` takes what this rank has computed, from ``fit()`` as well as from a program's own loop."""
 
+    def _variables_of(self, trainable_variables: Sequence[Any] | None) -> list[Any]:
+        """The variables of a call of ``apply()``; the optimizer is built for them."""
+        if trainable_variables is None:
+            return list(self._trainable_variables)  # type: ignore[attr-defined]
+        variables = list(trainable_variables)
+        if not self.built:  # type: ignore[has-type]
+            with tf.init_scope():
+                self.build(variables)  # type: ignore[attr-defined]
+            self.built = True
+        return variables
+
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
         """Changes the variables by the gradients of all ranks."""
         grads = list(grads)
         if not grads:
             return
-        if trainable_variables is None:
-            variables = list(self._trainable_variables)  # type: ignore[attr-defined]
-        else:
-            variables = list(trainable_variables)
-            if not self.built:  # type: ignore[has-type]
-                with tf.init_scope():
-                    self.build(variables)  # type: ignore[attr-defined]
-                self.built = True
+        variables = self._variables_of(trainable_variables)
         reduced = self._reduce(grads, variables)
 
         def apply() -> Any:

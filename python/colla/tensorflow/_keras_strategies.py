@@ -52,14 +52,7 @@ class _Keras3Strategy(_Strategy, _Keras3Optimizer):
         grads = list(grads)
         if not grads:
             return
-        if trainable_variables is None:
-            variables = list(self._trainable_variables)  # type: ignore[attr-defined]
-        else:
-            variables = list(trainable_variables)
-            if not self.built:  # type: ignore[has-type]
-                with tf.init_scope():
-                    self.build(variables)  # type: ignore[attr-defined]
-                self.built = True
+        variables = self._variables_of(trainable_variables)
 
         def apply(pairs: _Pairs) -> Any:
             base: Any = super(_Keras3Optimizer, self)
