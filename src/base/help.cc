@@ -36,7 +36,7 @@ std::string membersOf(const std::string& check) {
   return check.substr(1, check.size() - 2);
 }
 
-// What follows "a number": ", 1 or more" of "POSITIVE", " from 2 to 128" of "INT in [2 - 128]";
+// The words after "a number": ", 1 or more" of "POSITIVE", " from 2 to 128" of "INT in [2 - 128]";
 // empty for other checks.
 std::string limitsOf(const std::string& type, const std::string& check) {
   if (check == "NONNEGATIVE") return ", 0 or more";

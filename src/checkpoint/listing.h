@@ -15,8 +15,8 @@ namespace colla::checkpoint {
 struct ListedTensor {
   Part part = Part::kTensor;
   TensorView tensor;
-  // What its file calls the type, if Colla has none of the name: "uint32", whose values the view's
-  // type has room for, or "string", of which the view has the bytes.
+  // The type's name in the file, if Colla has no such type: "uint32", whose values the view's type
+  // has room for, or "string", of which the view has the bytes.
   std::string foreignType{};
 
   std::string typeText() const {
@@ -28,7 +28,7 @@ struct Listing {
   std::string path;
   const Loaded* checkpoint = nullptr;  // Null for what has no manifest.
   std::vector<ListedTensor> tensors;   // Of each part by name.
-  // What the tensors lie in; null where somebody else keeps it.
+  // Keeps the memory of the tensors alive; null if the caller does.
   std::shared_ptr<const void> memory{};
 };
 

@@ -36,7 +36,7 @@ _MOST_WAITING = 1024
 _MOST_WAITING_BYTES = 8 << 20
 # Of one task that is sent ahead: a larger one is no tiny task.
 _MOST_AHEAD_BYTES = 512
-# So many workers in a row that end before they are ready are no accident.
+# The pool gives up after so many workers in a row have ended before they were ready.
 _MOST_STILLBORN = 3
 # From SIGTERM to SIGKILL.
 _GRACE_SECONDS = 2.0
@@ -328,7 +328,7 @@ class Crew:
                 continue
             if not member.ready:
                 if kind == Kind.ERROR:
-                    raise parcel.unpack()  # By its initializer: others would fare no better.
+                    raise parcel.unpack()  # The initializer raised it, and would do so in every worker.
                 member.ready = True
                 member.tasks_left = self._most_tasks
                 self._stillborn = 0

@@ -59,7 +59,7 @@ class Parcel:
 
 
 def pack(value: Any, pickling: Pickling) -> Parcel:
-    """Raises what pickling raises, and OSError when there is no memory."""
+    """The exceptions of pickling pass through; OSError when there is no memory."""
     buffers: list[memoryview] = []
     content = pickling.dumps(value, buffers)
     if not buffers and len(content) <= INLINE:

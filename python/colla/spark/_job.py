@@ -14,7 +14,7 @@ START = 600.0
 """Seconds in which all processes of a job must have started, unless the program says otherwise."""
 
 _SETTLING = 5.0  # Seconds that the others have to end by themselves once a process has failed.
-_ENDING = 10.0  # Seconds until all processes that were told to stop must be gone.
+_ENDING = 10.0  # Seconds for all processes to end after the order to stop.
 
 
 class Job:

@@ -14,7 +14,7 @@
             while not session.should_stop():
                 session.run(train_op)
 
-What is not here is that of ``tf.compat.v1.train``. ``import colla.tensorflow.v1 as tf`` gives all of ``tf.compat.v1`` with this
+All other names are those of ``tf.compat.v1.train``. ``import colla.tensorflow.v1 as tf`` gives all of ``tf.compat.v1`` with this
 module as ``tf.train``.
 
 Each worker has the variables in its own memory. Those that an optimizer trains are changed by Colla's servers: at once with each

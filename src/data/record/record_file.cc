@@ -42,7 +42,7 @@ Status wrongRecord(const std::string& path, std::int64_t index, std::string_view
 constexpr std::string_view kCutOff = "the file ends inside of it";
 constexpr std::string_view kDamagedData = "its data is damaged (CRC)";
 
-// What record `index` says about the length of its data. `left` bytes of the file begin with it.
+// The length that record `index` claims for its data. `left` bytes of the file begin with it.
 struct Claim {
   std::int64_t length = 0;
   std::string_view wrong;  // Empty: nothing.
